@@ -1,0 +1,1 @@
+"""Typed, frozen configurations, and the TOML files that the project ships."""

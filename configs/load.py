@@ -1,0 +1,132 @@
+"""TOML files -> typed configurations; every mistake is one sentence that names file and key."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+from hatevolution.configs.schema import ExperimentConfig, ModelConfig
+from hatevolution.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["find", "load_experiment", "load_model", "load_toml", "shipped", "shipped_names"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def shipped(folder: str) -> Path:
+    """Return the path of one of the folders of TOML files that the project ships (``models``, ``prompts``, ...)."""
+    return Path(str(files("hatevolution.configs"))) / folder
+
+
+def shipped_names(folder: str) -> list[str]:
+    """Return the sorted names of the shipped TOML files of a folder."""
+    return sorted(path.stem for path in shipped(folder).glob("*.toml"))
+
+
+def find(reference: str, folder: str, relative_to: Path | None) -> Path:
+    """Return the file that a name or path stands for.
+
+    Args:
+        reference: A name in the shipped ``folder``, or a path ending in ``.toml`` (relative to ``relative_to``).
+        folder: ``models``, ``datasets``, ``experiments`` or ``prompts``.
+        relative_to: Folder of the file that holds the reference; None for the working directory.
+
+    Raises:
+        ConfigError: There is no such file; the text names the nearest known one.
+    """
+    if reference.endswith(".toml") or "/" in reference:
+        path = Path(reference).expanduser()
+        path = path if path.is_absolute() or relative_to is None else relative_to / path
+        if path.is_file():
+            return path
+        raise ConfigError(f"There is no file {path} (asked for as one of the {folder}).")
+    path = shipped(folder) / f"{reference}.toml"
+    if path.is_file():
+        return path
+    known = shipped_names(folder)
+    raise ConfigError(
+        f"There is no {folder.removesuffix('s')} named {reference!r}{_nearest(reference, known)}; "
+        f"known: {', '.join(known) or 'none'}; a file of your own is named by its path, ending in .toml."
+    )
+
+
+def load_toml(path: Path, struct: type[T]) -> T:
+    """Read a TOML file into a frozen struct.
+
+    Raises:
+        ConfigError: The file can't be read, is not TOML, or has an unknown, missing or wrongly typed key.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8 text, which TOML has to be.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+    for where, key, known in _unknown_keys(data, struct, ()):
+        place = f" in [{'.'.join(where)}]" if where else ""
+        raise ConfigError(
+            f"{path}: unknown key {key!r}{place}{_nearest(key, known)}; known keys: {', '.join(known)}."
+        )
+    try:
+        return msgspec.convert(data, struct, strict=True)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {str(error).replace('`', chr(39))}.") from None
+
+
+def load_model(reference: str, relative_to: Path | None = None) -> tuple[ModelConfig, Path]:
+    """Return a model's configuration and the file it came from."""
+    path = find(reference, "models", relative_to)
+    return load_toml(path, ModelConfig), path
+
+
+def load_experiment(reference: str) -> tuple[ExperimentConfig, Path]:
+    """Return an experiment and the file it came from; a path, or the name of a shipped one."""
+    if Path(reference).suffix == ".toml" and not Path(reference).is_file():
+        # `configs/experiments/NAME.toml` works from any folder: the README's spelling means the shipped file.
+        candidate = shipped("experiments") / Path(reference).name
+        if Path(reference).parts[:-1] == ("configs", "experiments") and candidate.is_file():
+            return load_toml(candidate, ExperimentConfig), candidate
+    path = find(reference, "experiments", None)
+    return load_toml(path, ExperimentConfig), path
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" (did you mean {matches[0]!r}?)" if matches else ""
+
+
+def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, msgspec.Struct):
+            return candidate
+    return None
+
+
+def _unknown_keys(
+    data: dict[str, Any], struct: type[msgspec.Struct], where: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
+    """Yield (place, key, known keys) of each key that the struct has not got, nested tables included."""
+    hints = get_type_hints(struct)
+    known = [item.encode_name for item in msgspec.structs.fields(struct)]
+    names = {item.encode_name: item.name for item in msgspec.structs.fields(struct)}
+    for key, value in data.items():
+        if key not in names:
+            yield where, key, known
+            continue
+        inner = _struct_in(hints[names[key]])
+        if inner is None:
+            continue
+        tables = value if isinstance(value, list) else [value]
+        for table in tables:
+            if isinstance(table, dict):
+                yield from _unknown_keys(table, inner, (*where, key))

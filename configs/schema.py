@@ -1,0 +1,144 @@
+"""What may stand in a model's and an experiment's TOML file. Units are in the names.
+
+Data sets have theirs in :mod:`hatevolution.configs.dataset_schema`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+__all__ = [
+    "AdapterKind",
+    "Decoding",
+    "Endpoint",
+    "ExperimentConfig",
+    "ModelConfig",
+    "Price",
+    "Retirement",
+]
+
+AdapterKind = Literal[
+    "vllm-completions",
+    "vllm-chat",
+    "vllm-classify",
+    "openai-chat",
+    "openai-moderation",
+    "perspective",
+    "seq2seq",
+    "embedded",
+    "scripted",
+]
+
+PositiveInt = Annotated[int, Meta(ge=1)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+NonNegativeFloat = Annotated[float, Meta(ge=0)]
+
+
+class Decoding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the model generates. Part of the model's fingerprint: another value is another model name."""
+
+    max_tokens: PositiveInt | None = None
+    """Most tokens to generate; None leaves it to the endpoint."""
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    """None sends no temperature, as the study did with OpenAI's chat models."""
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    truncate_prompt_tokens: PositiveInt | None = None
+    """Cut inputs to this many tokens (and mark the answer as cut); None rejects what does not fit."""
+    extra: dict[str, bool | int | float | str] = field(default_factory=dict)
+    """Further fields of the request body, sent as they are."""
+
+
+class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where and how fast the model is asked. Not part of the fingerprint: change it as you like."""
+
+    base_urls: tuple[str, ...] = ()
+    """Several share the load. Empty: the adapter's own default address."""
+    api_key_env: str | None = None
+    """Name of the environment variable that holds the key; the key itself never stands in a file."""
+    max_concurrency: PositiveInt = 16
+    """Most requests in flight over all base URLs; the runner stays below when the endpoint says so."""
+    requests_per_minute: PositiveFloat | None = None
+    tokens_per_minute: PositiveFloat | None = None
+    batch_size: PositiveInt = 1
+    """Sentences per request, where the endpoint takes lists."""
+    timeout_s: PositiveFloat = 120.0
+    """For one whole request, connection included."""
+    max_attempts: PositiveInt = 6
+    """Most attempts per request on transient faults and time-outs; rate limits and dead servers do not count."""
+    max_retry_after_s: PositiveFloat = 3600.0
+    """An endpoint that asks for a longer wait than this stops its lane instead."""
+    give_up_after_s: NonNegativeFloat = 900.0
+    """A server that stays unreachable (after it was once reached) for this long stops its lane."""
+
+
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the endpoint charges, in US dollars."""
+
+    input_usd_per_million_tokens: NonNegativeFloat = 0.0
+    output_usd_per_million_tokens: NonNegativeFloat = 0.0
+    usd_per_request: NonNegativeFloat = 0.0
+
+
+class Retirement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When the provider shuts the model down."""
+
+    date: dt.date
+    """First day on which it no longer answers."""
+    successor: str
+    """Name of the model configuration to use instead."""
+    note: str = ""
+
+
+class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model, as asked: what is sent to whom, and how."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    """Key of its rows in the store; stands for one specification for ever."""
+    adapter: AdapterKind
+    model: str
+    """What the endpoint calls it."""
+    revision: str | None = None
+    """Commit of the weights, for open models."""
+    title: str | None = None
+    """How tables name it; None: its name."""
+    prompt: str | None = None
+    """Name in configs/prompts, or a path relative to the model's file; None sends the bare sentence."""
+    parser: str = "paper-exact"
+    """The analysis' default parse policy for this model; not part of the fingerprint."""
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """For classifiers: which of its class names mean ``toxic`` and which ``respectful``. Used by the analysis alone."""
+    composite: str | None = None
+    """Name of the composite baseline (such as TimeLMs) whose metrics are the mean over its members, this one among
+    them. Used by the analysis alone."""
+    decoding: Decoding = Decoding()
+    endpoint: Endpoint = Endpoint()
+    price: Price | None = None
+    """None: free."""
+    retired: Retirement | None = None
+    options: dict[str, bool | int | float | str | list[str]] = field(default_factory=dict)
+    """What only this kind of adapter knows (see its documentation). Part of the fingerprint."""
+
+    @property
+    def label(self) -> str:
+        """The name that tables show."""
+        return self.title or self.name
+
+
+class ExperimentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which models are asked about which data sets, and where the answers go."""
+
+    name: str
+    models: Annotated[tuple[str, ...], Meta(min_length=1)]
+    """Names in configs/models, or paths relative to this file."""
+    datasets: Annotated[tuple[str, ...], Meta(min_length=1)]
+    """Names in configs/datasets, or paths relative to this file."""
+    store: str | None = None
+    """Path relative to the working directory; ``--store`` wins. None: ``NAME.db``."""
+    data: str | None = None
+    """Folder of the data sets, relative to this file; ``--data`` wins."""
+    note: str = ""
