@@ -7,13 +7,15 @@ nothing in it is interpreted, whatever braces, percent signs or blanks it holds.
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from hatevolution.configs.load import find, load_toml
 from hatevolution.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["PLACEHOLDER", "Prompt", "load_prompt"]
 

@@ -5,7 +5,7 @@ Data sets have theirs in :mod:`hatevolution.configs.dataset_schema`.
 
 from __future__ import annotations
 
-import datetime as dt
+import datetime as dt  # noqa: TC003 - msgspec resolves the annotation at run time
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field

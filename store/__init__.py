@@ -1,0 +1,1 @@
+"""The SQLite store: one writer, readers that are never blocked, answers that are never overwritten."""

@@ -30,7 +30,7 @@ CREATE TABLE datasets (
     source TEXT,                              -- URL
     licence TEXT,
     files TEXT NOT NULL,                      -- JSON: [{"name", "sha256", "bytes"}] as read
-    loader TEXT NOT NULL,                     -- JSON: the loader's own configuration; same files + same loader = same rows
+    loader TEXT NOT NULL,                     -- JSON: its own configuration; same files, same loader: same rows
     sentences INTEGER NOT NULL,
     content_sha256 TEXT NOT NULL,             -- over (id, text) of all rows, in order
     run TEXT NOT NULL REFERENCES runs(run)    -- that brought it
@@ -60,7 +60,7 @@ CREATE TABLE models (
     title TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
     specification TEXT NOT NULL,              -- JSON: what the fingerprint covers
-    configuration TEXT NOT NULL,              -- JSON: the whole configuration, as of the last run (parser, labels, price)
+    configuration TEXT NOT NULL,              -- JSON: the whole of it, as of the last run (parser, labels, price)
     run TEXT NOT NULL REFERENCES runs(run)
 ) STRICT;
 

@@ -79,7 +79,7 @@ class RequestFailure(HatevolutionError):
         http_status: Status of the response; None where there was none.
         code: The endpoint's structured error code or type, if it gave one.
         body: The error's body as it came, already without secrets; at most 64 KiB of it.
-        retry_after_s: Seconds that the endpoint asked to wait (``Retry-After``, ``retry-after-ms``); None if it did not.
+        retry_after_s: Seconds that the endpoint asked to wait; None if it did not.
         request_id: The provider's id of the request.
         maybe_billed: True where the endpoint may have done (and charged for) the work although no answer came.
     """

@@ -1,0 +1,79 @@
+"""Schema changes, in order, recorded by name in the store (sqlite-utils' migrations). Only ever added to."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from hatevolution.errors import StoreError
+from hatevolution.store.schema import INITIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlite_utils import Database
+
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "applied", "migrate"]
+
+APPLICATION_ID = 0x48617465
+"""Marks a SQLite file as a store ("Hate"); ``PRAGMA application_id``."""
+
+_SET = "hatevolution"
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script at its statements' ends, triggers kept whole."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _m001_initial(db: Database) -> None:
+    # One by one: `executescript` would commit first, and a half-made schema could survive a crash.
+    for statement in _statements(INITIAL):
+        db.execute(statement)
+
+
+MIGRATIONS: dict[str, Callable[[Database], None]] = {
+    "m001_initial": _m001_initial,
+}
+
+
+def applied(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of the migrations that a store has had, oldest first; empty where it is no store."""
+    try:
+        rows = connection.execute(
+            "SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY rowid", [_SET]
+        ).fetchall()
+    except sqlite3.OperationalError:
+        return []
+    return [name for (name,) in rows]
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> list[str]:
+    """Bring a store's schema up to date and return the names of the migrations that ran.
+
+    Raises:
+        StoreError: The store was written by a newer version of this program.
+    """
+    done = applied(connection)
+    newer = [name for name in done if name not in MIGRATIONS]
+    if newer:
+        raise StoreError(
+            f"{path} was written by a newer version of hatevolution (it has had {newer[-1]}); "
+            f"update this installation to use it."
+        )
+    pending = [name for name in MIGRATIONS if name not in done]
+    if pending:
+        # Imported only here: a store that is up to date needs nothing of it, and start-up stays fast.
+        from sqlite_utils import Database, Migrations
+
+        migrations = Migrations(_SET)
+        for name, function in MIGRATIONS.items():
+            migrations(name=name)(function)
+        migrations.apply(Database(connection))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    return pending

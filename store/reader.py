@@ -1,0 +1,51 @@
+"""Reading a store: read-only connections, and what there is to know without an analysis."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from hatevolution.errors import StoreError
+from hatevolution.store.migrations import MIGRATIONS, applied
+
+__all__ = ["BUSY_S", "connect", "uri"]
+
+BUSY_S = 60.0
+"""How long SQLite waits for a lock of another program before it gives up, in seconds."""
+
+
+def uri(path: Path, mode: str) -> str:
+    """Return SQLite's URI for a file; ``mode`` is ``ro``, ``rw`` or ``rwc``."""
+    return f"file:{quote(str(path))}?mode={mode}"
+
+
+def connect(path: Path | str) -> sqlite3.Connection:
+    """Open a store for reading alone; never blocks the writer and is never blocked by it.
+
+    Raises:
+        StoreError: There is no such file, it can't be read, it is no store, or its schema is not this version's.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise StoreError(f"There is no store at {path}; `hatevolution run CONFIG --store {path}` makes one.")
+    try:
+        connection = sqlite3.connect(uri(path, "ro"), uri=True, timeout=BUSY_S, check_same_thread=False)
+        connection.execute("PRAGMA query_only = 1")
+        done = applied(connection)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} can't be read as a store: {error}.") from None
+    if not done:
+        connection.close()
+        raise StoreError(f"{path} is a SQLite file but not a store of hatevolution.")
+    missing = [name for name in MIGRATIONS if name not in done]
+    newer = [name for name in done if name not in MIGRATIONS]
+    if newer or missing:
+        connection.close()
+        age = "a newer" if newer else "an older"
+        cure = (
+            "update this installation" if newer else f"start `hatevolution run` on it once, which applies {missing[0]}"
+        )
+        raise StoreError(f"{path} was written by {age} version of hatevolution; {cure}.")
+    return connection

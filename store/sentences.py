@@ -1,0 +1,155 @@
+"""Sentences into the store, in a stream; and the check that a stored set is still the same."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from hatevolution.errors import DataError, StoreError
+from hatevolution.store.text import encode
+
+if TYPE_CHECKING:
+    import hashlib
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from hatevolution.domain import Sentence
+
+__all__ = ["compare_sentences", "content_bytes", "insert_sentences"]
+
+_BLOCK = 5_000
+
+_COLUMNS = "dataset, position, sentence, text, gold, gold_raw, year, pair, role, type, functionality, target, meta"
+_INSERT = f"INSERT INTO sentences ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"  # noqa: S608 - constants only
+
+Row = tuple[Any, ...]
+
+
+def _row(dataset: str, position: int, sentence: Sentence) -> Row:
+    meta = json.dumps(dict(sentence.meta), ensure_ascii=True) if sentence.meta else None
+    return (
+        dataset,
+        position,
+        sentence.id,
+        sentence.text,
+        sentence.gold,
+        sentence.gold_raw,
+        sentence.year,
+        sentence.pair,
+        sentence.role,
+        sentence.type,
+        sentence.functionality,
+        sentence.target,
+        meta,
+    )
+
+
+def _encoded(row: Row) -> Row:
+    return tuple(encode(value) if isinstance(value, str) else value for value in row)
+
+
+def content_bytes(sentence_id: str, text: str) -> bytes:
+    """Return what a set's content hash takes in of a sentence; lengths keep id and text apart."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    return b"%d:%s%d:%s" % (len(sentence_id), sentence_id.encode(), len(encoded), encoded)
+
+
+def insert_sentences(
+    connection: sqlite3.Connection, dataset: str, sentences: Iterable[Sentence], digest: hashlib._Hash
+) -> int:
+    """Insert all sentences of a set, in their order, and return their number.
+
+    Raises:
+        DataError: An id occurs twice, or holds an unpaired surrogate.
+    """
+    position = 0
+    stream = iter(sentences)
+    while block := list(islice(stream, _BLOCK)):
+        try:
+            digest.update(b"".join([content_bytes(sentence.id, sentence.text) for sentence in block]))
+        except UnicodeEncodeError:
+            raise DataError(f"The data set {dataset} has an id that is not valid Unicode; ids have to be.") from None
+        rows = [_row(dataset, number, sentence) for number, sentence in enumerate(block, position)]
+        _insert_block(connection, dataset, rows)
+        position += len(block)
+    return position
+
+
+def _insert_block(connection: sqlite3.Connection, dataset: str, rows: list[Row]) -> None:
+    connection.execute("SAVEPOINT block")
+    try:
+        try:
+            connection.executemany(_INSERT, rows)
+        except UnicodeEncodeError:
+            connection.execute("ROLLBACK TO block")
+            connection.executemany(_INSERT, map(_encoded, rows))
+    except sqlite3.IntegrityError as error:
+        connection.execute("ROLLBACK TO block")
+        raise DataError(_why(connection, dataset, rows, error)) from None
+    connection.execute("RELEASE block")
+
+
+def _why(connection: sqlite3.Connection, dataset: str, rows: list[Row], error: sqlite3.IntegrityError) -> str:
+    seen: set[str] = set()
+    for row in rows:
+        known = (
+            row[2] in seen
+            or connection.execute(
+                "SELECT 1 FROM sentences WHERE dataset = ? AND sentence = ?", [dataset, row[2]]
+            ).fetchone()
+        )
+        if known:
+            return (
+                f"The data set {dataset} has the id {row[2]!r} twice (the second time as its sentence number "
+                f"{row[1] + 1}); every sentence needs an id of its own."
+            )
+        seen.add(row[2])
+    return f"The data set {dataset} can't be stored: {error}."
+
+
+def compare_sentences(connection: sqlite3.Connection, path: Path, dataset: str, sentences: Iterable[Sentence]) -> int:
+    """Check that a set's sentences are those in the store, in the same order, and return their number.
+
+    Raises:
+        StoreError: One differs, is missing, or is new; the text names the first.
+    """
+    stored = connection.execute(
+        f"SELECT {_COLUMNS} FROM sentences WHERE dataset = ? ORDER BY position",  # noqa: S608 - constants only
+        [dataset],
+    )
+    count = 0
+    for count, (old, new) in enumerate(_side_by_side(stored, dataset, sentences), 1):
+        if old == new:
+            continue
+        raise StoreError(
+            f"The data set {dataset} is no longer the one in {path}: sentence number {count} "
+            f"({_difference(old, new)}); give the changed set a new name, or use another --store."
+        )
+    return count
+
+
+def _side_by_side(
+    stored: Iterator[Row], dataset: str, sentences: Iterable[Sentence]
+) -> Iterator[tuple[Row | None, Row | None]]:
+    position = -1
+    for position, sentence in enumerate(sentences):
+        yield next(stored, None), _encoded(_row(dataset, position, sentence))
+    rest = next(stored, None)
+    if rest is not None:
+        yield rest, None
+
+
+def _difference(old: Row | None, new: Row | None) -> str:
+    if old is None and new is not None:
+        return f"id {new[2]!r} is not in the store"
+    if new is None and old is not None:
+        return f"id {old[2]!r} is no longer in the set"
+    if old is None or new is None:
+        return "missing"
+    if old[2] != new[2]:
+        return f"id {old[2]!r} in the store, {new[2]!r} now"
+    names = _COLUMNS.split(", ")
+    changed = [name for name, before, after in zip(names, old, new, strict=True) if before != after]
+    return f"id {old[2]!r}, changed: {', '.join(changed)}"
