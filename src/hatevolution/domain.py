@@ -7,7 +7,6 @@ derived from stored answers by :mod:`hatevolution.analysis`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,9 +43,11 @@ class Status(StrEnum):
     """This sentence can't be sent to this model (too long, empty, language not supported)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
-    """One sentence of a data set, as its loader read it."""
+class Sentence(NamedTuple):
+    """One sentence of a data set, as its loader read it. Made by keywords.
+
+    A tuple and not a frozen dataclass, since sets of a million rows make a million of them: 0.5 against 4 µs each.
+    """
 
     id: str
     """The set's own stable id, or row and role where it has none; unique within the set, not empty."""
@@ -66,7 +67,7 @@ class Sentence:
     """HateCheck's functionality."""
     target: str | None = None
     """Targeted group, as the source spells it."""
-    meta: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, str] = {}
     """Whatever else the source says of this sentence."""
 
 
