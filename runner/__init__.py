@@ -1,0 +1,1 @@
+"""The asynchronous orchestrator: plan, lanes, limits, retries, breaker, progress."""

@@ -1,7 +1,7 @@
-"""Text from outside, in and out of SQLite without loss.
+r"""Text from outside, in and out of SQLite without loss.
 
 SQLite's TEXT holds any valid Unicode, NUL characters included, but no unpaired surrogate; those do occur in answers
-(``"\\ud800"`` is legal JSON). Such a text is kept as a BLOB of UTF-8 with Python's ``surrogatepass``.
+(``"\ud800"`` is legal JSON). Such a text is kept as a BLOB of UTF-8 with Python's ``surrogatepass``.
 """
 
 from __future__ import annotations

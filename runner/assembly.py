@@ -1,0 +1,111 @@
+"""Puts a lane together from its parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hatevolution.runner.admission import Admission
+from hatevolution.runner.events import LaneState
+from hatevolution.runner.lane import ModelLane
+from hatevolution.runner.limits import AdaptiveConcurrency, Cooldown, Throttle
+from hatevolution.runner.pool import Endpoint, Pool
+from hatevolution.runner.provenance import utc_now
+from hatevolution.runner.source import Source
+from hatevolution.store.reader import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    from hatevolution.adapters.base import Adapter
+    from hatevolution.configs.schema import ModelConfig
+    from hatevolution.runner.budget import Budget
+    from hatevolution.runner.events import Listeners
+    from hatevolution.store.writer import GroupCommitWriter
+
+__all__ = ["Job", "build_lane", "group_lanes"]
+
+_SHARED_SERVERS = frozenset({"vllm-completions", "vllm-chat", "vllm-classify", "seq2seq"})
+"""Adapters of servers that hold one model at a time: models at the same addresses are asked one after the other."""
+
+_PAGE = (512, 8_192)
+"""Fewest and most sentences that a lane reads ahead."""
+
+
+class Job(NamedTuple):
+    """One model and what it still has to be asked."""
+
+    config: ModelConfig
+    adapter: Adapter
+    pending: dict[str, int]
+    """Sentences by data set; only sets that have any."""
+
+
+def build_lane(
+    job: Job,
+    *,
+    store: Path,
+    writer: GroupCommitWriter,
+    executor: Executor,
+    budget: Budget,
+    limit: int | None,
+    listeners: Listeners,
+    redact: Callable[[str], str],
+) -> ModelLane:
+    """Return the lane of a job, ready to run."""
+    config, adapter, endpoint = job.config, job.adapter, job.config.endpoint
+    total = sum(job.pending.values())
+    state = LaneState(config.name, config.label, total, datasets=list(job.pending))
+
+    def changed(server: Endpoint) -> None:
+        listeners(
+            "server_up" if server.up else "server_down", model=config.name, base_url=server.url, why=server.reason
+        )
+
+    admission = Admission(
+        config,
+        adapter,
+        pool=Pool(adapter, give_up_after_s=endpoint.give_up_after_s, on_change=changed),
+        throttle=Throttle(endpoint.requests_per_minute, endpoint.tokens_per_minute),
+        concurrency=AdaptiveConcurrency(endpoint.max_concurrency),
+        cooldown=Cooldown(),
+        budget=budget,
+        writer=writer,
+        state=state,
+        listeners=listeners,
+    )
+    in_flight = endpoint.max_concurrency * adapter.batch_size
+    source = Source(
+        connect(store),
+        config.name,
+        list(job.pending),
+        limit=limit,
+        page_size=min(_PAGE[1], max(_PAGE[0], 2 * in_flight)),
+        batch_size=adapter.batch_size,
+        executor=executor,
+        # What costs money is written down request by request; what is free, page by page.
+        writer=writer if config.price is None else None,
+        now=utc_now,
+    )
+    return ModelLane(
+        config,
+        adapter,
+        source=source,
+        writer=writer,
+        admission=admission,
+        state=state,
+        listeners=listeners,
+        now=utc_now,
+        redact=redact,
+    )
+
+
+def group_lanes(jobs: list[Job], lanes: list[ModelLane]) -> list[list[ModelLane]]:
+    """Return the lanes in groups: groups run side by side, the lanes of one group one after the other."""
+    groups: dict[object, list[ModelLane]] = {}
+    for job, lane in zip(jobs, lanes, strict=True):
+        shared = job.config.adapter in _SHARED_SERVERS
+        key: object = job.adapter.base_urls if shared else job.config.name
+        groups.setdefault(key, []).append(lane)
+    return list(groups.values())

@@ -1,0 +1,59 @@
+"""What a run tells whoever watches: the state of its lanes, and things that happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["LaneState", "Listener", "Listeners"]
+
+
+@dataclass(slots=True)
+class LaneState:
+    """One model of a run, as it stands now. Written by its lane, read by displays."""
+
+    model: str
+    title: str
+    total: int
+    """Sentences that were pending when the run began."""
+    done: int = 0
+    """Of those, answered, refused or rejected (handed to the store)."""
+    given_up: int = 0
+    """Sentences that stay pending in this run."""
+    failures: int = 0
+    """Failed attempts."""
+    in_flight: int = 0
+    limit: int = 0
+    """How many may be in flight now."""
+    spent_usd: float = 0.0
+    phase: str = "waiting"
+    """waiting | running | paused | done | stopped"""
+    why: str = ""
+    """Why it is paused or stopped, in words."""
+    paused_until: float | None = None
+    """Event loop time at which the pause ends, where that is known."""
+    started_at: float | None = None
+    ended_at: float | None = None
+    datasets: list[str] = field(default_factory=list)
+
+
+class Listener(Protocol):
+    """Somebody who is told what happens (a log, a display)."""
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        """Take note of an event."""
+
+
+class Listeners:
+    """Tells several listeners."""
+
+    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
+        self._listeners = tuple(listeners)
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        """Pass an event on."""
+        for listener in self._listeners:
+            listener(event, **fields)

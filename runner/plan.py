@@ -1,0 +1,157 @@
+"""From an experiment's TOML to what has to be asked: models x data sets, everything checked before anything is sent."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hatevolution.configs.dataset_schema import load_dataset
+from hatevolution.configs.fingerprint import specification
+from hatevolution.configs.load import load_experiment, load_model
+from hatevolution.configs.prompts import load_prompt
+from hatevolution.errors import ConfigError
+from hatevolution.store.opened import DatasetRecord, ModelRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hatevolution.adapters.datasets import LocatedDataset
+    from hatevolution.configs.dataset_schema import DatasetConfig
+    from hatevolution.configs.prompts import Prompt
+    from hatevolution.configs.schema import ExperimentConfig, ModelConfig
+
+__all__ = ["PlannedDataset", "PlannedModel", "RunPlan", "make_plan"]
+
+
+class PlannedModel(NamedTuple):
+    """A model of the plan."""
+
+    config: ModelConfig
+    prompt: Prompt | None
+    record: ModelRecord
+
+
+class PlannedDataset(NamedTuple):
+    """A data set of the plan, found on the disk."""
+
+    located: LocatedDataset
+    record: DatasetRecord
+
+
+class RunPlan(NamedTuple):
+    """What a run is to do."""
+
+    experiment: ExperimentConfig
+    path: Path
+    store: Path
+    models: list[PlannedModel]
+    datasets: list[PlannedDataset]
+
+    def configuration(self) -> dict[str, Any]:
+        """Return all of it as plain JSON values, for the store's record of the run."""
+        return {
+            "experiment": msgspec.to_builtins(self.experiment),
+            "file": self.path.name,
+            "models": [model.record.configuration for model in self.models],
+            "datasets": [{"name": dataset.record.name, "files": dataset.record.files} for dataset in self.datasets],
+        }
+
+
+def make_plan(
+    reference: str,
+    *,
+    store: str | None,
+    data: str | None,
+    models: Sequence[str] | None,
+    datasets: Sequence[str] | None,
+) -> RunPlan:
+    """Resolve an experiment and everything that it names.
+
+    Args:
+        reference: Path of an experiment's TOML file, or the name of a shipped one.
+        store: Path of the store; None takes the experiment's.
+        data: Folder below which the data sets' files lie; None takes the experiment's.
+        models: Only these of its models; None for all.
+        datasets: Only these of its data sets; None for all.
+
+    Raises:
+        ConfigError: Something in a configuration is wrong, or a name is not one of the experiment's.
+        DataError: A data set's file is missing.
+    """
+    experiment, path = load_experiment(reference)
+    folder = path.parent
+    planned_models = _chosen([_model(name, folder) for name in experiment.models], models, "model", path)
+    configs = _chosen([_Set(*load_dataset(name, folder)) for name in experiment.datasets], datasets, "data set", path)
+    data_folder = _data_folder(experiment, folder, data)
+    located = [_dataset(item.config, item.path, data_folder) for item in configs]
+    return RunPlan(
+        experiment, path, Path(store or experiment.store or f"{experiment.name}.db"), planned_models, located
+    )
+
+
+class _Set(NamedTuple):
+    config: DatasetConfig
+    path: Path
+
+
+def _data_folder(experiment: ExperimentConfig, folder: Path, data: str | None) -> Path | None:
+    if data is not None:
+        chosen = Path(data)
+    elif experiment.data is not None:
+        chosen = folder / experiment.data
+    else:
+        return None
+    if not chosen.is_dir():
+        raise ConfigError(f"The data folder {chosen} does not exist; --data names the folder that holds the data sets.")
+    return chosen
+
+
+def _model(reference: str, folder: Path) -> PlannedModel:
+    config, path = load_model(reference, folder)
+    for url in config.endpoint.base_urls:
+        parts = urlsplit(url)
+        if parts.username or parts.password:
+            raise ConfigError(
+                f"{path}: a base URL holds a user name or password; put the key into an environment variable and "
+                f"name that with api_key_env."
+            )
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ConfigError(f"{path}: base URL {url!r} is not of the form http://HOST:PORT/v1.")
+    prompt = None if config.prompt is None else load_prompt(config.prompt, path.parent)
+    record = ModelRecord(config.name, config.label, specification(config, prompt), msgspec.to_builtins(config))
+    return PlannedModel(config, prompt, record)
+
+
+def _dataset(config: DatasetConfig, path: Path, data: Path | None) -> PlannedDataset:
+    from hatevolution.adapters.datasets import locate
+
+    located = locate(config, path, data)
+    files = [{"name": file.name, "sha256": file.sha256, "bytes": file.bytes} for file in located.files]
+    record = DatasetRecord(located.name, located.title, located.source, located.licence, files, located.loader)
+    return PlannedDataset(located, record)
+
+
+T = TypeVar("T", "PlannedModel", "_Set")
+
+
+def _name(item: PlannedModel | _Set) -> str:
+    return item.config.name
+
+
+def _chosen(items: list[T], names: Sequence[str] | None, kind: str, path: Path) -> list[T]:
+    known = [_name(item) for item in items]
+    twice = next((name for name in known if known.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{path}: the {kind} {twice!r} occurs twice; a name stands for one {kind}.")
+    if names is None:
+        return items
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ConfigError(f"{path} has no {kind} named {name!r}{hint}; it has: {', '.join(known)}.")
+    return [item for item in items if _name(item) in names]

@@ -1,0 +1,229 @@
+"""The servers that share a model's load, and the breaker that leaves out a dead one until it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+from hatevolution.errors import FailureKind, RequestFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hatevolution.adapters.base import Adapter
+
+__all__ = ["Endpoint", "Pool"]
+
+_STRIKES = 3
+"""Server errors in a row, without one answer between them, that make an endpoint suspect."""
+
+
+class Endpoint:
+    """One base URL and what is known of it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.outstanding = 0
+        self.up = True
+        self.strikes = 0
+        self.reason = ""
+        self.down_since: float | None = None
+        self.asking: set[asyncio.Task[object]] = set()
+        """Tasks that wait for an answer of it now."""
+        self.abandoned: set[asyncio.Task[object]] = set()
+        """Those of them that were woken because it died."""
+        self.last_word = 0.0
+        """When it last answered anything (event loop time)."""
+        self.recovered: asyncio.Future[bool] | None = None
+        """Done when it is back; the result says whether it had really been dead."""
+
+
+class Pool:
+    """Least-outstanding choice among the endpoints that are up; dead ones are probed until they are back.
+
+    Args:
+        adapter: Knows the base URLs and how to probe them.
+        give_up_after_s: How long all may be dead before :attr:`lost` is set, in seconds.
+        on_change: Called when an endpoint goes down or comes back.
+        watch_s: An endpoint with requests in flight that says nothing for so long is probed, in seconds. A server
+            that was told to stop may hold its connections open for ever without answering.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        *,
+        give_up_after_s: float,
+        on_change: Callable[[Endpoint], None] | None = None,
+        watch_s: float = 10.0,
+    ) -> None:
+        self._adapter = adapter
+        self._give_up_after_s = give_up_after_s
+        self._on_change = on_change
+        self._watch_s = watch_s
+        self.endpoints = [Endpoint(url) for url in adapter.base_urls]
+        self._single = self.endpoints[0] if len(self.endpoints) == 1 else None
+        self._probes: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._closing = False
+        self.lost: RequestFailure | None = None
+        """Why no endpoint will come back; None while there is hope."""
+
+    def pick(self) -> Endpoint | None:
+        """Return the endpoint to ask next; None while all are down."""
+        if self._single is not None:
+            return self._single if self._single.up else None
+        best: Endpoint | None = None
+        for endpoint in self.endpoints:
+            if endpoint.up and (best is None or endpoint.outstanding < best.outstanding):
+                best = endpoint
+        return best
+
+    async def available(self) -> None:
+        """Wait until an endpoint is up, or all are lost."""
+        while self.lost is None and not self._closing and self.pick() is None:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def success(self, endpoint: Endpoint) -> None:
+        """It answered."""
+        endpoint.strikes = 0
+        endpoint.last_word = asyncio.get_running_loop().time()
+
+    async def failed(self, endpoint: Endpoint, failure: RequestFailure) -> bool:
+        """Take note of a failure; return whether it was the death of the server, which costs nobody an attempt.
+
+        Where the failure makes the endpoint suspect this waits until it has answered a probe (or all are lost).
+        """
+        endpoint.last_word = asyncio.get_running_loop().time()
+        kind = failure.kind
+        if kind is FailureKind.TRANSIENT and failure.http_status is not None:
+            endpoint.strikes += 1
+            suspect = endpoint.strikes >= _STRIKES or not endpoint.up
+        else:
+            silent = failure.http_status is None
+            suspect = kind is FailureKind.UNREACHABLE or (
+                silent and kind in (FailureKind.TRANSIENT, FailureKind.TIMEOUT)
+            )
+        if not suspect:
+            return False
+        if self._closing:
+            return kind is FailureKind.UNREACHABLE
+        if endpoint.recovered is None:
+            self._open(endpoint, failure)
+        recovered = endpoint.recovered
+        assert recovered is not None  # noqa: S101 - set by _open
+        dead = await asyncio.shield(recovered)
+        return dead or kind is FailureKind.UNREACHABLE
+
+    def _open(self, endpoint: Endpoint, failure: RequestFailure) -> None:
+        loop = asyncio.get_running_loop()
+        endpoint.recovered = loop.create_future()
+        endpoint.up = False
+        endpoint.reason = str(failure)
+        endpoint.down_since = loop.time()
+        task = loop.create_task(self._probe_until_back(endpoint, dead=failure.kind is FailureKind.UNREACHABLE))
+        self._probes.add(task)
+        task.add_done_callback(self._probes.discard)
+
+    async def _probe_until_back(self, endpoint: Endpoint, *, dead: bool) -> None:
+        loop = asyncio.get_running_loop()
+        pause_s = 0.25
+        announced = False
+        while True:
+            try:
+                await self._adapter.probe(endpoint.url)
+            except RequestFailure as failure:
+                endpoint.reason = str(failure)
+                if failure.kind in (FailureKind.WRONG_MODEL, FailureKind.AUTH, FailureKind.RETIRED):
+                    self._lose(endpoint, failure)
+                    return
+                dead = True
+                if not announced:
+                    announced = True
+                    self._abandon(endpoint)
+                    self._tell(endpoint)
+            else:
+                self._close_breaker(endpoint, dead=dead)
+                return
+            since = endpoint.down_since or loop.time()
+            if loop.time() - since >= self._give_up_after_s:
+                self._lose(endpoint, self._given_up(endpoint))
+                return
+            await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
+            pause_s = min(10.0, pause_s * 1.6)
+
+    def _given_up(self, endpoint: Endpoint) -> RequestFailure:
+        return RequestFailure(
+            FailureKind.UNREACHABLE,
+            f"{endpoint.url} did not come back within {self._give_up_after_s:g} s ({endpoint.reason})",
+        )
+
+    def _close_breaker(self, endpoint: Endpoint, *, dead: bool) -> None:
+        endpoint.up = True
+        endpoint.strikes = 0
+        endpoint.down_since = None
+        endpoint.last_word = asyncio.get_running_loop().time()
+        recovered, endpoint.recovered = endpoint.recovered, None
+        if recovered is not None and not recovered.done():
+            recovered.set_result(dead)
+        self._changed.set()
+        if dead:
+            self._tell(endpoint)
+
+    def _lose(self, endpoint: Endpoint, failure: RequestFailure) -> None:
+        """Give an endpoint up; when it was the last one, the lane with it."""
+        endpoint.up = False
+        recovered = endpoint.recovered
+        # The future stays: who fails on this endpoint later learns at once that it was dead.
+        if recovered is not None and not recovered.done():
+            recovered.set_result(True)
+        others = [other for other in self.endpoints if other is not endpoint]
+        if failure.kind is not FailureKind.UNREACHABLE or all(
+            not other.up and other.recovered is not None and other.recovered.done() for other in others
+        ):
+            self.lost = failure
+        self._tell(endpoint)
+        self._changed.set()
+
+    def _abandon(self, endpoint: Endpoint) -> None:
+        """Wake everybody who waits for an answer of a dead endpoint."""
+        for task in list(endpoint.asking):
+            endpoint.abandoned.add(task)
+            task.cancel()
+
+    def _tell(self, endpoint: Endpoint) -> None:
+        if self._on_change is not None:
+            self._on_change(endpoint)
+
+    async def watch(self) -> None:
+        """Probe endpoints that owe answers and say nothing; runs until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._watch_s / 2)
+            for endpoint in self.endpoints:
+                quiet = endpoint.outstanding and endpoint.up and loop.time() - endpoint.last_word > self._watch_s
+                if not quiet:
+                    continue
+                try:
+                    await self._adapter.probe(endpoint.url)
+                except RequestFailure as failure:
+                    if failure.kind is FailureKind.UNREACHABLE and endpoint.recovered is None:
+                        self._open(endpoint, failure)
+                endpoint.last_word = loop.time()
+
+    def release(self) -> None:
+        """Let everybody go who waits for a dead endpoint: the lane ends."""
+        self._closing = True
+        for endpoint in self.endpoints:
+            if endpoint.recovered is not None and not endpoint.recovered.done():
+                endpoint.recovered.set_result(True)
+        self._changed.set()
+
+    async def close(self) -> None:
+        """End the probes."""
+        self.release()
+        for task in list(self._probes):
+            task.cancel()
+        await asyncio.gather(*self._probes, return_exceptions=True)

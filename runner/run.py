@@ -1,0 +1,248 @@
+"""A run from start to end: check, register, ask, record how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from hatevolution.adapters.redact import Redactor
+from hatevolution.errors import UserError
+from hatevolution.runner.assembly import Job, build_lane, group_lanes
+from hatevolution.runner.budget import Budget
+from hatevolution.runner.events import LaneState, Listeners
+from hatevolution.runner.preflight import Problem, check_jobs, make_jobs
+from hatevolution.runner.provenance import git_revision, new_run_id, utc_now, versions
+from hatevolution.runner.signals import Interrupts
+from hatevolution.store.opened import RunRecord, WritableStore, process_name
+from hatevolution.store.pending import pending_count
+from hatevolution.store.writer import Ballast, GroupCommitWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from hatevolution.runner.events import Listener
+    from hatevolution.runner.lane import ModelLane
+    from hatevolution.runner.plan import RunPlan
+
+__all__ = ["RunOptions", "RunResult", "execute"]
+
+_BALLAST_BYTES = 4 * 1024 * 1024
+
+
+class RunOptions(NamedTuple):
+    """What the command line adds to a plan."""
+
+    limit: int | None = None
+    """Only the first so many sentences of each set."""
+    budget_usd: float | None = None
+    command: tuple[str, ...] = ()
+    environ: Mapping[str, str] = os.environ
+
+
+class RunResult(NamedTuple):
+    """How a run ended."""
+
+    run: str
+    states: list[LaneState]
+    problems: list[Problem]
+    """Models that were not (or not wholly) asked, and why."""
+    asked: int
+    """Sentences that were pending when it began."""
+    pending: int
+    """Sentences that are pending now."""
+    interrupted: bool
+    spent_usd: float
+    doubtful_usd: float
+
+    @property
+    def exit_code(self) -> int:
+        """0 complete, 1 something is missing, 130 interrupted."""
+        if self.interrupted:
+            return 130
+        return 1 if self.pending else 0
+
+
+def execute(
+    plan: RunPlan,
+    options: RunOptions,
+    *,
+    listeners: Sequence[Listener] = (),
+    display: Callable[[Sequence[LaneState], Budget, GroupCommitWriter], AbstractContextManager[None]] | None = None,
+) -> RunResult:
+    """Carry a plan out and return how it ended.
+
+    Raises:
+        UserError: Nothing could be begun; the store is as it was, save for the record of this try.
+    """
+    run = new_run_id()
+    with WritableStore(plan.store, run) as store:
+        _register(store, plan, run, options)
+        pending = {
+            (model.config.name, dataset.record.name): pending_count(
+                store.connection, model.config.name, dataset.record.name, options.limit
+            )
+            for model in plan.models
+            for dataset in plan.datasets
+        }
+        if not any(pending.values()):
+            store.end_run(run, utc_now(), "complete", "nothing was left to do")
+            return RunResult(run, [], [], 0, 0, False, 0.0, 0.0)
+        runner = _Runner(plan, options, store, run, pending, Listeners(listeners))
+        return runner.carry_out(display)
+
+
+def _register(store: WritableStore, plan: RunPlan, run: str, options: RunOptions) -> None:
+    """Put run, models and data sets into the store, or nothing at all."""
+    for model in plan.models:
+        store.check_model(model.record)
+    with store.transaction():
+        store.add_run(
+            RunRecord(
+                run, utc_now(), process_name(), list(options.command), plan.configuration(), versions(), git_revision()
+            )
+        )
+        for model in plan.models:
+            store.put_model(model.record)
+        for dataset in plan.datasets:
+            if not store.has_dataset(dataset.record):
+                store.put_dataset(dataset.record, dataset.located.sentences())
+
+
+class _Runner:
+    """The part of a run that asks."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        options: RunOptions,
+        store: WritableStore,
+        run: str,
+        pending: dict[tuple[str, str], int],
+        listeners: Listeners,
+    ) -> None:
+        self._plan = plan
+        self._options = options
+        self._store = store
+        self._run = run
+        self._pending = pending
+        self._tell = listeners
+        self._redactor = Redactor.of(options.environ)
+        self._problems: list[Problem] = []
+        self._lanes: list[ModelLane] = []
+        self._states: list[LaneState] = []
+        self._budget = Budget(options.budget_usd)
+
+    def carry_out(self, display: Callable[..., AbstractContextManager[None]] | None) -> RunResult:
+        outcome, note = "failed", None
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                interrupted = runner.run(self._ask(display))
+            left = self._left()
+            outcome = "interrupted" if interrupted else ("incomplete" if left else "complete")
+            return RunResult(
+                self._run,
+                self._states,
+                self._problems,
+                sum(self._pending.values()),
+                left,
+                interrupted,
+                self._budget.spent_usd,
+                self._budget.doubtful_usd,
+            )
+        except UserError as error:
+            note = str(error)
+            raise
+        finally:
+            self._store.end_run(self._run, utc_now(), outcome, note)
+
+    def _left(self) -> int:
+        return sum(
+            pending_count(self._store.connection, model, dataset, self._options.limit)
+            for model, dataset in self._pending
+        )
+
+    async def _ask(self, display: Callable[..., AbstractContextManager[None]] | None) -> bool:
+        jobs, self._problems = make_jobs(self._plan, self._pending, self._options.environ)
+        try:
+            jobs, more = await check_jobs(jobs)
+            self._problems += more
+            for problem in self._problems:
+                self._tell("not_asked", model=problem.model, why=problem.why)
+            if not jobs:
+                raise UserError(" ".join(dict.fromkeys(problem.why for problem in self._problems)))
+            return await self._ask_all(jobs, display)
+        finally:
+            await asyncio.gather(*(job.adapter.close() for job in jobs), return_exceptions=True)
+
+    async def _ask_all(self, jobs: list[Job], display: Callable[..., AbstractContextManager[None]] | None) -> bool:
+        ballast = Ballast(self._store.path, _BALLAST_BYTES)
+        if not ballast.take():
+            raise UserError(
+                f"The disk of {self._store.path} has less than {_BALLAST_BYTES // 2**20} MiB free, too little to keep "
+                f"the answers of a run; make room, or use a --store elsewhere."
+            )
+        writer = GroupCommitWriter(self._store.connection, self._run, ballast=ballast)
+        executor = ThreadPoolExecutor(min(8, len(jobs)), thread_name_prefix="store-reader")
+        interrupts = Interrupts(self._tell)
+        try:
+            self._lanes = [
+                build_lane(
+                    job,
+                    store=self._store.path,
+                    writer=writer,
+                    executor=executor,
+                    budget=self._budget,
+                    limit=self._options.limit,
+                    listeners=self._tell,
+                    redact=self._redactor.text,
+                )
+                for job in jobs
+            ]
+            self._states += [lane.state for lane in self._lanes]
+            gc.freeze()  # what start-up made lives as long as the run: no need to look at it again and again
+            self._tell("run_started", run=self._run, pending=sum(state.total for state in self._states))
+            with interrupts.handling(self._lanes), _shown(display, self._states, self._budget, writer):
+                await interrupts.cancellable(self._run_lanes(group_lanes(jobs, self._lanes)))
+        finally:
+            await writer.close()
+            executor.shutdown()
+        self._problems += [Problem(lane.state.model, str(lane.stopped)) for lane in self._lanes if lane.stopped]
+        self._tell("run_ended", run=self._run, interrupted=interrupts.interrupted)
+        return interrupts.interrupted
+
+    @staticmethod
+    async def _run_lanes(groups: list[list[ModelLane]]) -> None:
+        async def one_after_the_other(lanes: list[ModelLane]) -> None:
+            for lane in lanes:
+                await lane.run()
+
+        async with asyncio.TaskGroup() as tasks:
+            for lanes in groups:
+                tasks.create_task(one_after_the_other(lanes))
+
+
+def _shown(
+    display: Callable[..., AbstractContextManager[None]] | None,
+    states: list[LaneState],
+    budget: Budget,
+    writer: GroupCommitWriter,
+) -> AbstractContextManager[None]:
+    from contextlib import nullcontext
+
+    return nullcontext() if display is None else display(states, budget, writer)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    # The writer's thread wants its turn often and briefly; the default of 5 ms would make it wait for ages.
+    sys.setswitchinterval(0.001)
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,262 @@
+"""Group commit: what the event loop hands over is written by one thread, many rows to a transaction.
+
+A row is safe once its commit is done, at most ``delay_s`` and one commit after it was handed over. Nothing that was
+handed over is ever dropped: when a commit fails (disk full, file locked by another program) its rows are kept and tried
+again until they are in, and meanwhile :attr:`GroupCommitWriter.trouble` says why, so that the lanes stop sending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from hatevolution.store.rows import AnswerRecord, FailureRecord, IntentRecord, Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["Ballast", "GroupCommitWriter"]
+
+_Operation = AnswerRecord | FailureRecord | IntentRecord | int
+
+
+class Ballast:
+    """Disk space set aside, so that what is already in flight can be stored when the disk is full.
+
+    A file of ``size`` bytes beside the store, given back to the file system by :meth:`drop`.
+    """
+
+    def __init__(self, store: Path, size: int) -> None:
+        self._path = store.with_name(store.name + ".reserve")
+        self._size = size
+
+    def take(self) -> bool:
+        """Set the space aside; False where the disk has not got it."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError:
+            return False
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, self._size)
+            else:
+                os.write(descriptor, b"\0" * self._size)
+        except OSError:
+            self.drop()
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def drop(self) -> None:
+        """Give the space back."""
+        self._path.unlink(missing_ok=True)
+
+
+class GroupCommitWriter:
+    """The one way of a run's rows into its store. All methods are called from the event loop's thread.
+
+    Args:
+        connection: The writer's connection; used by one worker thread alone while this object is open.
+        run: The run whose rows these are.
+        rows: Commit when so many operations wait.
+        delay_s: Commit when the oldest waiting operation is so old, in seconds.
+        backlog: Most operations that may wait before :meth:`room` makes callers wait.
+        on_commit: Called (in the event loop) after each commit with the operations that are now safe.
+        ballast: Space to give back when the disk is full.
+        retry_s: Pause between tries of a commit that failed, in seconds.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        run: str,
+        *,
+        rows: int = 512,
+        delay_s: float = 0.05,
+        backlog: int = 8_192,
+        on_commit: Callable[[list[_Operation]], None] | None = None,
+        ballast: Ballast | None = None,
+        retry_s: float = 1.0,
+    ) -> None:
+        self._connection = connection
+        self._run = run
+        self._rows = rows
+        self._delay_s = delay_s
+        self._backlog = backlog
+        self._on_commit = on_commit
+        self._ballast = ballast
+        self._retry_s = retry_s
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
+        self._waiting: list[_Operation] = []
+        self._urgent = False
+        self._committing: list[_Operation] = []
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._committed: asyncio.Future[None] | None = None
+        self._next_response = 1 + self._highest("responses", "response")
+        self._next_intent = 1 + self._highest("intents", "intent")
+        self.commits = 0
+        self.trouble: str | None = None
+        """Why the last try to commit failed; None while all is well."""
+        self.disk_full = False
+        """True once the disk was full: what was handed over gets stored, but the run has to end."""
+
+    def _highest(self, table: str, column: str) -> int:
+        row = self._connection.execute(f"SELECT max({column}) FROM {table}").fetchone()  # noqa: S608 - constants only
+        return int(row[0] or 0)
+
+    # -- handing over ------------------------------------------------------------------------------------------
+
+    def put(self, operation: AnswerRecord | FailureRecord) -> None:
+        """Hand over an answer or a failure."""
+        self._add(operation)
+
+    def intend(self, model: str, dataset: str, sentences: list[str], at: str) -> int:
+        """Hand over what is about to be sent and return its number, for :meth:`settle`."""
+        number = self._next_intent
+        self._next_intent += 1
+        self._add(IntentRecord(number, model, dataset, sentences, at))
+        return number
+
+    def settle(self, intent: int) -> None:
+        """Say that everything of an intent is recorded (or was never sent)."""
+        self._add(intent)
+
+    @property
+    def waiting(self) -> int:
+        """Operations that are not safe yet."""
+        return len(self._waiting) + len(self._committing)
+
+    @property
+    def full(self) -> bool:
+        """Whether callers should wait for :meth:`room`."""
+        return len(self._waiting) >= self._backlog or self.trouble is not None
+
+    async def room(self) -> None:
+        """Wait until there is room again (and no trouble), or the disk is full for good."""
+        while self.full and not self.disk_full:
+            await self.flush_once()
+
+    async def flush(self) -> None:
+        """Wait until everything handed over before this call is safe."""
+        while self.waiting:
+            await self.flush_once()
+
+    async def flush_once(self) -> None:
+        """Wait for the next commit that is done, starting one now if there is something to commit."""
+        loop = asyncio.get_running_loop()
+        if self._committed is None:
+            self._committed = loop.create_future()
+        self._kick()
+        if self._task is not None:
+            await asyncio.shield(self._committed)
+
+    async def committed(self) -> None:
+        """Wait until everything handed over so far is safe; commits at once."""
+        await self.flush()
+
+    async def close(self) -> None:
+        """Commit everything and let the thread go. What can't be committed is tried again without end."""
+        await self.flush()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is not None:
+            await self._task
+        self._thread.shutdown()
+        if self._ballast is not None:
+            self._ballast.drop()
+
+    # -- committing --------------------------------------------------------------------------------------------
+
+    def _add(self, operation: _Operation) -> None:
+        waiting = self._waiting
+        waiting.append(operation)
+        if len(waiting) >= self._rows:
+            self._kick()
+        elif self._timer is None and self._task is None:
+            self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._kick)
+
+    def _kick(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is None and self._waiting:
+            self._task = asyncio.get_running_loop().create_task(self._commit())
+
+    async def _commit(self) -> None:
+        loop = asyncio.get_running_loop()
+        batch, self._waiting = self._waiting, []
+        self._committing = batch
+        first = self._next_response
+        self._next_response += len(batch)
+        try:
+            while True:
+                try:
+                    await loop.run_in_executor(self._thread, self._write, batch, first)
+                except sqlite3.Error as error:
+                    self._note(error)
+                    await asyncio.sleep(0 if self._retry_now else self._retry_s)
+                else:
+                    break
+        finally:
+            self._committing = []
+            self._task = None
+        self.commits += 1
+        self.trouble = None
+        self._after(batch)
+
+    def _after(self, batch: list[_Operation]) -> None:
+        committed, self._committed = self._committed, None
+        if committed is not None and not committed.done():
+            committed.set_result(None)
+        if self._on_commit is not None:
+            self._on_commit(batch)
+        if len(self._waiting) >= self._rows:
+            self._kick()
+        elif self._waiting and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._kick)
+
+    def _note(self, error: sqlite3.Error) -> None:
+        """Remember why a commit failed, and make room where the disk is full."""
+        self._retry_now = False
+        self.trouble = str(error)
+        full = getattr(error, "sqlite_errorname", "") in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSTAT")
+        if full or "disk is full" in str(error):
+            if not self.disk_full and self._ballast is not None:
+                self._ballast.drop()
+                self._retry_now = True
+            self.disk_full = True
+
+    _retry_now = False
+
+    def _write(self, batch: list[_Operation], first_response: int) -> None:
+        """Write one batch in one transaction; runs in the writer's thread."""
+        tables = Tables(self._run)
+        settled: set[int] = set()
+        for number, operation in enumerate(batch, first_response):
+            if isinstance(operation, AnswerRecord):
+                tables.answer(number, operation)
+            elif isinstance(operation, FailureRecord):
+                tables.failure(operation)
+            elif isinstance(operation, IntentRecord):
+                tables.intent(operation)
+            else:
+                settled.add(operation)
+        if settled:
+            # An intent that is made and settled within one batch never needs to be written.
+            tables.settled = [(number,) for number in settled]
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            tables.write(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
