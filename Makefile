@@ -1,0 +1,85 @@
+# Everything happens in .venv, which the first target that needs it makes; `make` alone lists the targets.
+#
+#   make run                                        the embedded models on the sample that the project ships
+#   make run DATA=dir                               ... on the real data sets below dir
+#   make run DATA=dir DATASETS=hatecheck,neobench   ... on some of them
+#   make run STORE=file.db                          ... into another store than the default
+#   make test PYTEST_ARGS="-k store -x"             some of the tests
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help run setup test test-slow check check-format check-lint check-types check-imports check-shell format \
+	benchmarks clean
+
+BIN := .venv/bin
+# -P keeps the top-level folders from being importable under their bare names (design/packaging.md).
+PYTEST := $(BIN)/python -P -m pytest
+
+ifdef DATA
+EXPERIMENT := configs/experiments/embedded.toml
+STORE := embedded.db
+else
+EXPERIMENT := configs/experiments/quickstart.toml
+STORE := quickstart.db
+endif
+# Recipes read these from the environment, so that blanks and quotes in them do no harm.
+export DATA DATASETS EXPERIMENT STORE
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@sed -n 's/^#  /  e.g./p' Makefile
+
+run: .venv/.ready-run ## ask the embedded models and print the study's tables (DATA=dir: on the real data sets)
+	@code=0; \
+	$(BIN)/hatevolution run "$$EXPERIMENT" --store "$$STORE" \
+		$${DATA:+--data "$$DATA"} $${DATASETS:+--datasets "$$DATASETS"} || code=$$?; \
+	[ $$code -le 1 ] || exit $$code; \
+	$(BIN)/hatevolution score --store "$$STORE" || code=$$?; \
+	printf '\nThe store: %s\n' "$$(realpath -- "$$STORE")"; \
+	exit $$code
+
+setup: .venv/.ready-dev ## make .venv with everything for development
+
+test: .venv/.ready-dev ## run the tests
+	@$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
+test-slow: .venv/.ready-dev ## run the tests that take longer
+	@$(PYTEST) -m slow $(PYTEST_ARGS)
+
+check: check-format check-lint check-types check-imports check-shell ## format, lint, types and layers of the code
+
+check-format: .venv/.ready-dev
+	@$(BIN)/ruff format --check .
+
+check-lint: .venv/.ready-dev
+	@$(BIN)/ruff check .
+
+check-types: .venv/.ready-dev
+	@$(BIN)/mypy
+
+check-imports: .venv/.ready-dev
+	@$(BIN)/lint-imports
+
+check-shell:
+	@sh -n tools/environment.sh && bash -n .ci/run
+
+format: .venv/.ready-dev ## format the code and mend what ruff can mend
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+benchmarks: .venv/.ready-dev ## run the benchmarks, one after the other
+	@for file in benchmarks/[!_]*.py; do \
+		printf '\n== %s\n' "$$file"; $(BIN)/python -P "$$file" || exit; \
+	done
+
+clean: ## remove the environment, builds and caches; stores stay
+	@rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An environment whose Python is gone, or that was moved with its folder, is made anew.
+ifneq ($(shell $(BIN)/python -c "" 2>/dev/null && cat .venv/.made-for 2>/dev/null),$(CURDIR))
+.PHONY: .venv/.ready-run .venv/.ready-dev
+endif
+
+.venv/.ready-run .venv/.ready-dev: .venv/.ready-%: pyproject.toml tools/environment.sh
+	@sh tools/environment.sh $*

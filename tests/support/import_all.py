@@ -1,0 +1,36 @@
+"""Import every module of the installed package; run on its own, as ``python -P import_all.py [--base]``.
+
+With ``--base`` the extras are taken to be missing: then modules of ``hatevolution.adapters``, and only those, may need
+a package that is not there. Prints what was imported and leaves with 1 where an import failed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+
+def main(arguments: list[str]) -> int:
+    """Import them all and return the exit code."""
+    base = arguments == ["--base"]
+    package = importlib.import_module("hatevolution")
+    names = ["hatevolution", *(found.name for found in pkgutil.walk_packages(package.__path__, "hatevolution."))]
+    failed = []
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            outside = not str(error.name).startswith("hatevolution")
+            if base and outside and name.startswith("hatevolution.adapters."):
+                print(f"{name} needs the extra that holds {error.name}")
+            else:
+                failed.append(f"{name}: {error}")
+    print(f"{len(names) - len(failed)} of {len(names)} modules of {package.__path__[0]}")
+    for line in failed:
+        print(line, file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
