@@ -69,8 +69,11 @@ class _Turn:
         return self._reservation.wait_s
 
     def expire(self, cooldown_until: float) -> None:
-        """Give the turn back if it came before a cool-down: everybody's turn passed while all waited, and with their
-        old turns all would send at once."""
+        """Give the turn back if it came before a cool-down.
+
+        Everybody's turn passed while all waited, and with their
+        old turns all would send at once.
+        """
         if self._taken_at < cooldown_until:
             self.cancel()
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hatevolution
 from hatevolution.cli import main
 from hatevolution.cli._group import SHORT_HELP, commands
-from hatevolution.cli._text import one_line
+from hatevolution.inert import one_line
 
 RUN_WITH_PLANTED = """
 import sys

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from hatevolution.cli._group import commands
-from hatevolution.cli._text import one_line
 from hatevolution.errors import UserError
+from hatevolution.inert import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

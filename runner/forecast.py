@@ -1,0 +1,118 @@
+"""What a run would send, cost and take, without sending or writing anything."""
+
+from __future__ import annotations
+
+import math
+import os
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from hatevolution.adapters import registry
+from hatevolution.domain import Item
+from hatevolution.runner.budget import likely_cost, most_cost
+from hatevolution.runner.preflight import retirement
+from hatevolution.store.reader import connect
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+    from hatevolution.runner.plan import PlannedDataset, PlannedModel, RunPlan
+
+__all__ = ["Forecast", "forecast"]
+
+_LIKELY_COMPLETION = 4
+"""Tokens of a one-word answer, for likely costs."""
+
+
+class Forecast(NamedTuple):
+    """One model on one data set, before it is asked."""
+
+    model: str
+    dataset: str
+    sentences: int
+    pending: int
+    requests: int
+    prompt_tokens: int
+    """Estimated."""
+    completion_tokens_most: int
+    usd_likely: float
+    usd_most: float
+    least_s: float | None
+    """Time that the configured rate limits impose, in seconds; None where there are none."""
+    note: str
+
+
+class _AnyKey(dict[str, str]):
+    """An environment in which every key is set: nothing is sent, so nothing needs a real one."""
+
+    def __missing__(self, key: str) -> str:
+        return "dry-run"
+
+    def get(self, key: str, default: object = None) -> str:
+        return self[key]
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+def forecast(plan: RunPlan, limit: int | None, environ: Mapping[str, str] = os.environ) -> list[Forecast]:
+    """Return what each model would be asked about each data set.
+
+    Args:
+        plan: The resolved experiment.
+        limit: Only the first so many sentences of each set; None for all.
+        environ: Where keys are looked up; missing ones do not matter here.
+    """
+    connection = connect(plan.store) if plan.store.exists() else None
+    try:
+        return [_one(model, dataset, limit, connection, environ) for model in plan.models for dataset in plan.datasets]
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _answered(connection: sqlite3.Connection | None, model: str, dataset: str) -> set[str]:
+    if connection is None:
+        return set()
+    rows = connection.execute("SELECT sentence FROM predictions WHERE model = ? AND dataset = ?", [model, dataset])
+    return {sentence for (sentence,) in rows}
+
+
+def _one(
+    model: PlannedModel,
+    dataset: PlannedDataset,
+    limit: int | None,
+    connection: sqlite3.Connection | None,
+    environ: Mapping[str, str],
+) -> Forecast:
+    config, name = model.config, dataset.record.name
+    adapter = registry.create(config, model.prompt, _AnyKey(environ))
+    answered = _answered(connection, config.name, name)
+    total = pending = prompt = completion = 0
+    likely = most = 0.0
+    for sentence in islice(dataset.located.sentences(), limit):
+        total += 1
+        if sentence.id in answered:
+            continue
+        pending += 1
+        estimate = adapter.estimate(Item(name, sentence.id, sentence.text))
+        prompt += estimate.prompt_likely
+        completion += estimate.completion_most
+        likely += likely_cost(config.price, estimate, min(_LIKELY_COMPLETION, estimate.completion_most))
+        most += most_cost(config.price, estimate)
+    requests = math.ceil(pending / adapter.batch_size)
+    note = retirement(config, datetime.now(UTC).date()) or ""
+    least_s = _least_s(model, requests, prompt + completion)
+    return Forecast(config.name, name, total, pending, requests, prompt, completion, likely, most, least_s, note)
+
+
+def _least_s(model: PlannedModel, requests: int, tokens: int) -> float | None:
+    endpoint = model.config.endpoint
+    bounds = []
+    if endpoint.requests_per_minute:
+        bounds.append(60.0 * requests / endpoint.requests_per_minute)
+    if endpoint.tokens_per_minute:
+        bounds.append(60.0 * tokens / endpoint.tokens_per_minute)
+    return max(bounds) if bounds else None

@@ -1,0 +1,74 @@
+"""``hatevolution run --dry-run``: what would be sent, and what it would take."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hatevolution.runner.forecast import Forecast
+    from hatevolution.runner.plan import RunPlan
+
+__all__ = ["show_dry_run"]
+
+
+def show_dry_run(plan: RunPlan, limit: int | None, *, as_json: bool) -> None:
+    """Print a forecast of a run; nothing is sent and nothing is written."""
+    from hatevolution.runner.forecast import forecast
+
+    lines = forecast(plan, limit)
+    if as_json:
+        click.echo(json.dumps({"store": str(plan.store), "lanes": [line._asdict() for line in lines]}, indent=2))
+    else:
+        _show(lines)
+
+
+def _show(lines: list[Forecast]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from hatevolution.inert import one_line
+    from hatevolution.runner.rates import duration
+
+    table = Table(title="What a run would send", box=box.SIMPLE)
+    for name in ("Model", "Data set"):
+        table.add_column(name)
+    for name in (
+        "Sentences",
+        "Pending",
+        "Requests",
+        "Tokens in",
+        "Tokens out, most",
+        "USD, likely",
+        "USD, most",
+        "Time, least",
+    ):
+        table.add_column(name, justify="right")
+    for line in lines:
+        seconds = "-" if line.least_s is None else duration(line.least_s)
+        table.add_row(
+            Text(one_line(line.model)),
+            Text(one_line(line.dataset)),
+            str(line.sentences),
+            str(line.pending),
+            str(line.requests),
+            str(line.prompt_tokens),
+            str(line.completion_tokens_most),
+            f"{line.usd_likely:.4f}",
+            f"{line.usd_most:.4f}",
+            seconds,
+        )
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    console.print(
+        f"{sum(line.pending for line in lines)} sentences pending, about "
+        f"{sum(line.usd_likely for line in lines):.4f} USD (at most {sum(line.usd_most for line in lines):.4f}). "
+        f"Times follow from the configured rate limits; a lane without any has none."
+    )
+    for line in lines:
+        if line.note:
+            console.print(Text(f"{one_line(line.model)}: {one_line(line.note)}"))

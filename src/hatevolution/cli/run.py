@@ -1,0 +1,145 @@
+"""``hatevolution run``: ask models about every sentence that has no answer yet."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hatevolution.cli.options import names
+
+if TYPE_CHECKING:
+    from hatevolution.runner.events import Listener
+    from hatevolution.runner.plan import RunPlan
+    from hatevolution.runner.run import RunOptions, RunResult
+
+__all__ = ["command"]
+
+
+@click.command(name="run")
+@click.argument("config", default="quickstart", metavar="[CONFIG]")
+@click.option(
+    "--store",
+    envvar="HATEVOLUTION_STORE",
+    metavar="FILE",
+    help="Where the answers go. Default: the experiment's store, or NAME.db.",
+)
+@click.option("--data", metavar="DIR", help="Folder of the data sets; their files are found by name at any depth.")
+@click.option("--models", callback=names, metavar="A,B", help="Only these of the experiment's models.")
+@click.option("--datasets", callback=names, metavar="A,B", help="Only these of the experiment's data sets.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N sentences of each data set.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print what would be sent, its tokens, cost and time; send nothing, write nothing."
+)
+@click.option(
+    "--budget-usd", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this in this run."
+)
+@click.option("--log", "log_path", metavar="FILE", help="Append what happens as JSON lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    config: str,
+    store: str | None,
+    data: str | None,
+    models: list[str] | None,
+    datasets: list[str] | None,
+    limit: int | None,
+    dry_run: bool,
+    budget_usd: float | None,
+    log_path: str | None,
+    as_json: bool,
+) -> None:
+    """Ask models about every sentence that has no answer yet.
+
+    CONFIG is an experiment: the path of a TOML file, or the name of a shipped one (default: quickstart). Answers go
+    to the store as they come; a run that was stopped, killed or cut off is started again with the same command and
+    asks only what is missing. Ctrl-C once waits for the answers in flight, twice stops at once.
+
+    Exit codes: 0 everything is answered, 1 something is missing (it says what and why), 2 wrong usage or
+    configuration (nothing was sent), 130 interrupted.
+    """
+    from hatevolution.runner.plan import make_plan
+
+    plan = make_plan(config, store=store, data=data, models=models, datasets=datasets)
+    for dataset in plan.datasets:
+        for warning in dataset.located.warnings:
+            click.echo(f"note: {warning}", err=True)
+    if dry_run:
+        from hatevolution.cli._dry_run import show_dry_run
+
+        show_dry_run(plan, limit, as_json=as_json)
+        return
+    from hatevolution.runner.run import RunOptions
+
+    options = RunOptions(limit=limit, budget_usd=budget_usd, command=tuple(sys.argv))
+    result = _execute(plan, options, log_path)
+    if as_json:
+        click.echo(json.dumps(_document(plan, result), indent=2))
+    _summary(plan, result)
+    ctx.exit(result.exit_code)
+
+
+def _execute(plan: RunPlan, options: RunOptions, log_path: str | None) -> RunResult:
+    from hatevolution.runner.display import PlainEvents, live_display, plain_display
+    from hatevolution.runner.log import JsonLog
+    from hatevolution.runner.run import execute
+
+    live = sys.stderr.isatty()
+    log = None if log_path is None else JsonLog(Path(log_path))
+    listeners: list[Listener] = [PlainEvents()]
+    if log is not None:
+        listeners.append(log)
+    try:
+        return execute(
+            plan, options, listeners=listeners, display=live_display(sys.stderr) if live else plain_display(sys.stderr)
+        )
+    finally:
+        if log is not None:
+            log.close()
+
+
+def _document(plan: RunPlan, result: RunResult) -> dict[str, object]:
+    return {
+        "store": str(plan.store),
+        "run": result.run,
+        "asked": result.asked,
+        "pending": result.pending,
+        "interrupted": result.interrupted,
+        "spent_usd": result.spent_usd,
+        "possibly_billed_usd": result.doubtful_usd,
+        "problems": [problem._asdict() for problem in result.problems],
+        "exit_code": result.exit_code,
+    }
+
+
+def _summary(plan: RunPlan, result: RunResult) -> None:
+    """Say how it ended and what to do next; on standard error."""
+    from hatevolution.inert import one_line
+
+    say = _say
+    if not result.asked:
+        say(f"Nothing was left to do: every sentence has its answer in {plan.store}.")
+    else:
+        say(f"{result.asked - result.pending} sentences recorded in {plan.store}, {result.pending} still pending.")
+    if result.spent_usd or result.doubtful_usd:
+        doubtful = f", and possibly {result.doubtful_usd:.4f} USD more" if result.doubtful_usd else ""
+        say(f"Spent {result.spent_usd:.4f} USD{doubtful}.")
+    for problem in result.problems:
+        say(f"Missing of {one_line(problem.model)}: {one_line(problem.why)}")
+    given_up = sum(state.given_up for state in result.states)
+    if given_up:
+        say(
+            f"{given_up} sentences failed for now; `hatevolution status --store {plan.store}` counts their attempts, "
+            f"the store's table `failures` has each with its reason."
+        )
+    if result.pending:
+        say("Start the same command again to ask what is missing.")
+    say(f"Tables: hatevolution score --store {plan.store}")
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

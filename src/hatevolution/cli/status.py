@@ -1,0 +1,110 @@
+"""``hatevolution status``: what is done, pending and failed, and what was spent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hatevolution.cli.options import store_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hatevolution.store.status import Cell
+
+__all__ = ["command"]
+
+_SHOWN = 20
+
+
+@click.command(name="status")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@click.option("--unrecorded", "all_unrecorded", is_flag=True, help="List every possibly billed request, not only 20.")
+def command(store: str, as_json: bool, all_unrecorded: bool) -> None:
+    """Show what a store holds: done, pending, failed, per model and data set.
+
+    Also lists what was spent, and the requests that may have been billed without being recorded because a run died
+    between sending them and storing their answers. Reading never disturbs a run that is writing.
+    """
+    report = _report(Path(store))
+    if as_json:
+        click.echo(json.dumps(report, indent=2))
+    else:
+        _show(report, all_unrecorded)
+
+
+def _report(path: Path) -> dict[str, Any]:
+    from hatevolution.store import status
+    from hatevolution.store.lock import holder
+    from hatevolution.store.reader import connect
+
+    connection = connect(path)
+    try:
+        writer = holder(path)
+        live = writer.get("run") if writer else None
+        return {
+            "store": str(path),
+            "cells": [cell._asdict() for cell in status.cells(connection)],
+            "spend": [item._asdict() for item in status.spend(connection)],
+            "possibly_unrecorded": [item._asdict() for item in status.unrecorded(connection, live)],
+            "runs": [item._asdict() for item in status.runs(connection)],
+            "writer": writer,
+        }
+    finally:
+        connection.close()
+
+
+def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
+    from rich.console import Console
+
+    from hatevolution.inert import one_line
+    from hatevolution.store.status import Cell
+
+    console = Console(highlight=False, markup=False)
+    cells = [Cell(**cell) for cell in report["cells"]]
+    console.print(_table(cells, report["store"]))
+    pending = sum(cell.pending for cell in cells)
+    spent = sum(item["cost_usd"] for item in report["spend"])
+    console.print(
+        f"{sum(cell.total for cell in cells) - pending} of {sum(cell.total for cell in cells)} sentences recorded, "
+        f"{pending} pending; {spent:.4f} USD spent."
+    )
+    if report["writer"]:
+        console.print(f"A run is writing now (process {report['writer'].get('pid')}).")
+    elif report["runs"] and report["runs"][-1]["outcome"] is None:
+        console.print("The last run died before its end; start it again with the same command to go on.")
+    doubtful = report["possibly_unrecorded"]
+    if doubtful:
+        console.print(
+            f"{len(doubtful)} sentences may have been sent (and billed) without their answers being recorded, since "
+            f"a run died:"
+        )
+        for item in doubtful if all_unrecorded else doubtful[:_SHOWN]:
+            console.print(
+                f"  {item['at']}  {one_line(item['model'], 80)}  {one_line(item['dataset'], 80)}  "
+                f"{one_line(item['sentence'], 80)}"
+            )
+        if len(doubtful) > _SHOWN and not all_unrecorded:
+            console.print(f"  ... and {len(doubtful) - _SHOWN} more (--unrecorded lists all)")
+
+
+def _table(cells: list[Cell], title: str) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from hatevolution.inert import one_line
+
+    table = Table(title=Text(f"Store {one_line(title)}"), box=box.SIMPLE)
+    table.add_column("Model")
+    table.add_column("Data set")
+    for name in ("Total", "Answered", "Refused", "Rejected", "Pending", "Failed attempts"):
+        table.add_column(name, justify="right")
+    for cell in cells:
+        numbers = (cell.total, cell.answered, cell.refused, cell.rejected, cell.pending, cell.failed_attempts)
+        table.add_row(Text(one_line(cell.model)), Text(one_line(cell.dataset)), *map(str, numbers))
+    return table

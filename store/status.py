@@ -1,0 +1,135 @@
+"""What a store holds: done, pending, failed, per model and data set; what was spent, and what may have been."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["Cell", "ModelSpend", "RunSummary", "Unrecorded", "cells", "runs", "spend", "unrecorded"]
+
+
+class Cell(NamedTuple):
+    """One model on one data set."""
+
+    model: str
+    dataset: str
+    total: int
+    answered: int
+    refused: int
+    rejected: int
+    pending: int
+    failed_attempts: int
+
+
+class ModelSpend(NamedTuple):
+    """What a model's answers cost and used."""
+
+    model: str
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+
+
+class RunSummary(NamedTuple):
+    """One run, as the store remembers it."""
+
+    run: str
+    started_at: str
+    ended_at: str | None
+    outcome: str | None
+    note: str | None
+
+
+class Unrecorded(NamedTuple):
+    """A sentence that may have been sent (and billed) without its answer being recorded."""
+
+    run: str
+    model: str
+    dataset: str
+    sentence: str
+    at: str
+
+
+_CELLS = """
+WITH done AS (
+    SELECT model, dataset, count(*) AS rows,
+           count(*) FILTER (WHERE status = 'answered') AS answered,
+           count(*) FILTER (WHERE status = 'refused') AS refused,
+           count(*) FILTER (WHERE status = 'rejected') AS rejected
+    FROM predictions GROUP BY model, dataset
+), failed AS (
+    SELECT model, dataset, count(*) AS attempts FROM failures GROUP BY model, dataset
+), asked AS (
+    -- Which models were ever asked about which sets: by what they left, and by what a run was told to do.
+    SELECT model, dataset FROM done
+    UNION SELECT model, dataset FROM failed
+    UNION SELECT json_extract(m.value, '$.name'), json_extract(d.value, '$.name')
+          FROM runs, json_each(runs.configuration, '$.models') AS m, json_each(runs.configuration, '$.datasets') AS d
+)
+SELECT asked.model, asked.dataset, datasets.sentences, coalesce(answered, 0), coalesce(refused, 0),
+       coalesce(rejected, 0), datasets.sentences - coalesce(rows, 0), coalesce(attempts, 0)
+FROM asked
+JOIN models ON models.model = asked.model
+JOIN datasets ON datasets.dataset = asked.dataset
+LEFT JOIN done ON done.model = asked.model AND done.dataset = asked.dataset
+LEFT JOIN failed ON failed.model = asked.model AND failed.dataset = asked.dataset
+ORDER BY models.position, datasets.position
+"""
+
+_SPEND = """
+SELECT p.model, count(DISTINCT r.response), coalesce(sum(r.prompt_tokens), 0),
+       coalesce(sum(r.completion_tokens), 0), coalesce(sum(r.cost_usd), 0.0)
+FROM predictions AS p JOIN responses AS r ON r.response = p.response
+WHERE p.response_index = 0
+GROUP BY p.model
+"""
+
+_UNRECORDED = """
+SELECT i.run, i.model, i.dataset, s.value, i.at
+FROM intents AS i
+JOIN runs ON runs.run = i.run, json_each(i.sentences) AS s
+WHERE i.run IS NOT :live
+  AND NOT EXISTS (
+    SELECT 1 FROM predictions AS p
+    WHERE p.model = i.model AND p.dataset = i.dataset AND p.sentence = s.value AND p.run = i.run
+  )
+ORDER BY i.intent, s.key
+"""
+
+
+def cells(connection: sqlite3.Connection) -> list[Cell]:
+    """Return one cell for each model and data set that a run was to ask, in the order of first appearance."""
+    return [Cell(*row) for row in connection.execute(_CELLS)]
+
+
+def spend(connection: sqlite3.Connection) -> list[ModelSpend]:
+    """Return what each model's answers cost, in US dollars, and the tokens they used."""
+    return [ModelSpend(*row) for row in connection.execute(_SPEND)]
+
+
+def runs(connection: sqlite3.Connection) -> list[RunSummary]:
+    """Return all runs, oldest first. One without an end is running now, or died."""
+    return [
+        RunSummary(*row)
+        for row in connection.execute("SELECT run, started_at, ended_at, outcome, note FROM runs ORDER BY rowid")
+    ]
+
+
+def unrecorded(connection: sqlite3.Connection, live_run: str | None = None) -> list[Unrecorded]:
+    """Return the sentences that may have been sent without their answer being recorded, because a run died.
+
+    For models with a price these are the requests that were in flight; for free ones an upper bound (the page of
+    sentences that was being sent). Requests of ``live_run`` are simply in flight and are left out.
+    """
+    return [Unrecorded(*row) for row in connection.execute(_UNRECORDED, {"live": live_run})]
+
+
+def run_configuration(connection: sqlite3.Connection, run: str) -> dict[str, object]:
+    """Return the configuration that a run was started with."""
+    row = connection.execute("SELECT configuration FROM runs WHERE run = ?", [run]).fetchone()
+    value = json.loads(row[0]) if row is not None else {}
+    return value if isinstance(value, dict) else {}
