@@ -26,6 +26,8 @@ def main(arguments: list[str]) -> int:
                 print(f"{name} needs the extra that holds {error.name}")
             else:
                 failed.append(f"{name}: {error}")
+        except Exception as error:  # the others are to be tried all the same
+            failed.append(f"{name}: {type(error).__name__}: {error}")
     print(f"{len(names) - len(failed)} of {len(names)} modules of {package.__path__[0]}")
     for line in failed:
         print(line, file=sys.stderr)
