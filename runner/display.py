@@ -30,6 +30,7 @@ _WHY = 160
 
 _TELL = {
     "not_asked": "not asked: {model}: {why}",
+    "lane_crashed": "{model} ended by an internal error; the other models go on ({why})",
     "lane_stopped": "{model} stopped: {message}",
     "cooldown": "{model}: pause of {seconds} s, then {concurrency} in flight at most ({why})",
     "server_down": "{model}: {base_url} is down, probing ({why})",

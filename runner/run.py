@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunOptions", "RunResult", "execute"]
 
-_BALLAST_BYTES = 4 * 1024 * 1024
+_BALLAST_BYTES = 16 * 1024 * 1024
 
 
 class RunOptions(NamedTuple):
@@ -215,11 +216,16 @@ class _Runner:
         self._tell("run_ended", run=self._run, interrupted=interrupts.interrupted)
         return interrupts.interrupted
 
-    @staticmethod
-    async def _run_lanes(groups: list[list[ModelLane]]) -> None:
+    async def _run_lanes(self, groups: list[list[ModelLane]]) -> None:
         async def one_after_the_other(lanes: list[ModelLane]) -> None:
             for lane in lanes:
-                await lane.run()
+                try:
+                    await lane.run()
+                except Exception as error:
+                    # A bug in one lane must not end the night of the others; it is told, logged, and missing at the end.
+                    why = self._redactor.text("".join(traceback.format_exception(error)))
+                    self._tell("lane_crashed", model=lane.state.model, why=why)
+                    self._problems.append(Problem(lane.state.model, f"internal error, please report it: {error!r}"))
 
         async with asyncio.TaskGroup() as tasks:
             for lanes in groups:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hatevolution.domain import Item, Reply
 
-__all__ = ["AnswerRecord", "FailureRecord", "IntentRecord", "Tables", "insert_rows"]
+__all__ = ["AnswerRecord", "FailureRecord", "IntentRecord", "Tables", "insert_rows", "salvaged"]
 
 
 class AnswerRecord(NamedTuple):
@@ -45,6 +45,26 @@ class FailureRecord(NamedTuple):
     failed_at: str
     latency_s: float
     maybe_billed: bool
+
+
+def salvaged(record: AnswerRecord, error: Exception) -> FailureRecord:
+    """Return the failure that an answer becomes when SQLite can't hold it as an answer (a count beyond 64 bits, say)."""
+    body = record.reply.body
+    return FailureRecord(
+        model=record.model,
+        items=record.items,
+        attempt=record.attempts,
+        kind="malformed",
+        message=f"the reply can't be stored as an answer: {type(error).__name__}: {error}",
+        http_status=record.reply.http_status,
+        code=None,
+        body=body if isinstance(body, str) else body.decode("utf-8", "surrogateescape"),
+        request_id=record.reply.request_id,
+        base_url=record.base_url,
+        failed_at=record.received_at,
+        latency_s=record.latency_s,
+        maybe_billed=True,
+    )
 
 
 class IntentRecord(NamedTuple):

@@ -13,7 +13,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from hatevolution.store.rows import AnswerRecord, FailureRecord, IntentRecord, Tables
+from hatevolution.store.rows import AnswerRecord, FailureRecord, IntentRecord, Tables, salvaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,7 +199,8 @@ class GroupCommitWriter:
             while True:
                 try:
                     await loop.run_in_executor(self._thread, self._write, batch, first)
-                except sqlite3.Error as error:
+                except sqlite3.OperationalError as error:
+                    # Disk full, file locked, I/O error: time may cure it, and the rows are kept until it has.
                     self._note(error)
                     await asyncio.sleep(0 if self._retry_now else self._retry_s)
                 else:
@@ -237,8 +238,41 @@ class GroupCommitWriter:
 
     def _write(self, batch: list[_Operation], first_response: int) -> None:
         """Write one batch in one transaction; runs in the writer's thread."""
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute("SAVEPOINT batch")
+                self._tables(batch, first_response).write(connection)
+            except sqlite3.OperationalError:
+                raise
+            except Exception:
+                # Something in it can't be bound or breaks a constraint; no waiting cures that. Find it, keep the rest.
+                connection.execute("ROLLBACK TO batch")
+                self._write_singly(batch, first_response)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _write_singly(self, batch: list[_Operation], first_response: int) -> None:
+        connection = self._connection
+        for number, operation in enumerate(batch, first_response):
+            try:
+                connection.execute("SAVEPOINT single")
+                self._tables([operation], number).write(connection)
+            except sqlite3.OperationalError:
+                raise
+            except Exception as error:
+                connection.execute("ROLLBACK TO single")
+                if not isinstance(operation, AnswerRecord):
+                    raise
+                # Kept whole as a failure with its body, so that nothing is lost and nothing passes for an answer.
+                self._tables([salvaged(operation, error)], number).write(connection)
+
+    def _tables(self, batch: list[_Operation], first_response: int) -> Tables:
         tables = Tables(self._run)
-        settled: set[int] = set()
         for number, operation in enumerate(batch, first_response):
             if isinstance(operation, AnswerRecord):
                 tables.answer(number, operation)
@@ -247,16 +281,5 @@ class GroupCommitWriter:
             elif isinstance(operation, IntentRecord):
                 tables.intent(operation)
             else:
-                settled.add(operation)
-        if settled:
-            # An intent that is made and settled within one batch never needs to be written.
-            tables.settled = [(number,) for number in settled]
-        connection = self._connection
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            tables.write(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+                tables.settled.append((operation,))
+        return tables
