@@ -222,7 +222,7 @@ class _Runner:
                 try:
                     await lane.run()
                 except Exception as error:
-                    # A bug in one lane must not end the night of the others; it is told, logged, and missing at the end.
+                    # A bug in one lane must not end the night of the others; it is told, and its rest is missing.
                     why = self._redactor.text("".join(traceback.format_exception(error)))
                     self._tell("lane_crashed", model=lane.state.model, why=why)
                     self._problems.append(Problem(lane.state.model, f"internal error, please report it: {error!r}"))

@@ -48,7 +48,7 @@ class FailureRecord(NamedTuple):
 
 
 def salvaged(record: AnswerRecord, error: Exception) -> FailureRecord:
-    """Return the failure that an answer becomes when SQLite can't hold it as an answer (a count beyond 64 bits, say)."""
+    """Return the failure that an answer becomes when SQLite can't hold it (a count beyond 64 bits, say)."""
     body = record.reply.body
     return FailureRecord(
         model=record.model,
