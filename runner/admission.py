@@ -45,6 +45,9 @@ class Ticket(NamedTuple):
 
 _NOTHING = TokenEstimate(0, 0, 0)
 
+_OVERLOADED = frozenset({503, 529})
+"""HTTP statuses by which a server says that it has too much to do."""
+
 _LONG_WAIT_S = 5.0
 """A pause that a display should explain."""
 
@@ -343,14 +346,17 @@ class Admission:
         self._home(ticket)
         self._budget.release(ticket.most_usd, maybe_billed=failure.maybe_billed)
         if failure.kind is FailureKind.RATE_LIMIT:
-            self._cool_down(ticket, failure)
+            self._cool_down(ticket, failure, "rate limit")
             return False
+        if failure.retry_after_s is not None or failure.http_status in _OVERLOADED:
+            self._cool_down(ticket, failure, "overload")
         dead = await self.pool.failed(ticket.endpoint, failure)
         if self.pool.lost is not None:
             self.stop(self.pool.lost)
         return dead
 
-    def _cool_down(self, ticket: Ticket, failure: RequestFailure) -> None:
+    def _cool_down(self, ticket: Ticket, failure: RequestFailure, word: str) -> None:
+        """Pause everybody who asks this endpoint, and cut the concurrency, once a storm."""
         now = asyncio.get_running_loop().time()
         asked, most = failure.retry_after_s, self._config.endpoint.max_retry_after_s
         if asked is not None and asked > most:
@@ -364,9 +370,9 @@ class Admission:
         since = self._progress_at if self._progress_at is not None else self._state.started_at
         patience = max(self._config.endpoint.give_up_after_s, 2 * (asked or 0.0))
         if since is not None and now - since > patience:
-            self.stop(RequestFailure(failure.kind, f"nothing but rate limit errors for {now - since:.0f} s: {failure}"))
+            self.stop(RequestFailure(failure.kind, f"nothing but {word} errors for {now - since:.0f} s: {failure}"))
             return
-        if self._cooldown.begin(now, asked, f"rate limit: {failure}", ticket.sent_at):
+        if self._cooldown.begin(now, asked, f"{word}: {failure}", ticket.sent_at):
             self._concurrency.cut()
             self._state.limit = self._concurrency.limit
             self._tell(
