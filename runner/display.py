@@ -29,6 +29,7 @@ _LINE_S = 15.0
 _WHY = 160
 
 _TELL = {
+    "run_started": "asking for {pending} answers",
     "not_asked": "not asked: {model}: {why}",
     "lane_crashed": "{model} ended by an internal error; the other models go on ({why})",
     "lane_stopped": "{model} stopped: {message}",
@@ -110,9 +111,16 @@ def plain_display(
     @contextmanager
     def show(states: Sequence[LaneState], budget: Budget, writer: GroupCommitWriter) -> Iterator[None]:
         loop, events, meters = asyncio.get_running_loop(), PlainEvents(stream), _Meters(states)
+        finished: set[str] = set()
 
         def report() -> None:
             for state in states:
+                if state.ended_at is not None and state.started_at is not None and not state.why:
+                    if state.model not in finished:
+                        finished.add(state.model)
+                        took = duration(state.ended_at - state.started_at)
+                        events.line(f"{one_line(state.model)}: {state.done} of {state.total}, done in {took}")
+                    continue
                 rate = meters.rate(state, loop.time())
                 why = _why(state, loop.time())
                 spent = f", {state.spent_usd:.4f} USD" if state.spent_usd else ""

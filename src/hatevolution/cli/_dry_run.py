@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -62,7 +63,7 @@ def _show(lines: list[Forecast]) -> None:
             f"{line.usd_most:.4f}",
             seconds,
         )
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
     console.print(table)
     console.print(
         f"{sum(line.pending for line in lines)} sentences pending, about "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,7 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
     from hatevolution.inert import one_line
     from hatevolution.store.status import Cell
 
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
     cells = [Cell(**cell) for cell in report["cells"]]
     console.print(_table(cells, report["store"]))
     pending = sum(cell.pending for cell in cells)
@@ -100,10 +101,10 @@ def _table(cells: list[Cell], title: str) -> Table:
     from hatevolution.inert import one_line
 
     table = Table(title=Text(f"Store {one_line(title)}"), box=box.SIMPLE)
-    table.add_column("Model")
-    table.add_column("Data set")
-    for name in ("Total", "Answered", "Refused", "Rejected", "Pending", "Failed attempts"):
-        table.add_column(name, justify="right")
+    table.add_column("Model", overflow="fold")
+    table.add_column("Data set", overflow="fold")
+    for name in ("Total", "Answered", "Refused", "Rejected", "Pending", "Failures"):
+        table.add_column(name, justify="right", no_wrap=True)
     for cell in cells:
         numbers = (cell.total, cell.answered, cell.refused, cell.rejected, cell.pending, cell.failed_attempts)
         table.add_row(Text(one_line(cell.model)), Text(one_line(cell.dataset)), *map(str, numbers))
