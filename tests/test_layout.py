@@ -70,7 +70,7 @@ def isort_style(name: str) -> tuple[int, list[tuple[int, int, str]]]:
 
 
 @pytest.mark.parametrize("package", sorted(INITS))
-def test_a_package_that_offers_names_lists_them_all_sorted(package: str) -> None:
+def test_a_package_that_offers_names_lists_them_sorted(package: str) -> None:
     tree = ast.parse(INITS[package].read_text(encoding="utf-8"))
     offered = {
         alias.asname or alias.name
@@ -84,10 +84,9 @@ def test_a_package_that_offers_names_lists_them_all_sorted(package: str) -> None
     if listed is None:
         assert not offered, f"{package} takes up {sorted(offered)} and has no __all__"
         return
+    # Whether the list is complete is ruff's F401: a name taken up, not used and not listed.
     assert list(listed) == sorted(set(listed), key=isort_style)
     assert all(hasattr(module, name) for name in listed)
-    if package != "hatevolution.cli":  # its own parts are private: it offers main() alone
-        assert offered <= set(listed)
 
 
 def test_the_version_is_told_in_two_places_alike() -> None:
