@@ -44,19 +44,6 @@ class Forecast(NamedTuple):
     note: str
 
 
-class _AnyKey(dict[str, str]):
-    """An environment in which every key is set: nothing is sent, so nothing needs a real one."""
-
-    def __missing__(self, key: str) -> str:
-        return "dry-run"
-
-    def get(self, key: str, default: object = None) -> str:
-        return self[key]
-
-    def __contains__(self, key: object) -> bool:
-        return True
-
-
 def forecast(plan: RunPlan, limit: int | None, environ: Mapping[str, str] = os.environ) -> list[Forecast]:
     """Return what each model would be asked about each data set.
 
@@ -88,7 +75,7 @@ def _one(
     environ: Mapping[str, str],
 ) -> Forecast:
     config, name = model.config, dataset.record.name
-    adapter = registry.create(config, model.prompt, _AnyKey(environ))
+    adapter = registry.create(config, model.prompt, environ, dry=True)
     answered = _answered(connection, config.name, name)
     total = pending = prompt = completion = 0
     likely = most = 0.0
