@@ -113,7 +113,7 @@ class Classify(VllmAdapter):
             ],
             kept(arrived.body),
             200,
-            arrived.headers.get("x-request-id") or response.id,
+            self._faults.request_id(arrived) or response.id,
             response.model,
             None,
             prompt_tokens,

@@ -114,7 +114,7 @@ class Completions(VllmAdapter):
             self._answers(items, choices, usage),
             kept(arrived.body),
             200,
-            arrived.headers.get("x-request-id") or completion.id,
+            self._faults.request_id(arrived) or completion.id,
             completion.model,
             completion.system_fingerprint,
             usage.prompt_tokens,

@@ -104,7 +104,6 @@ class Faults:
         if arrived is None:
             return RequestFailure(kind, self.text(message), code=code, maybe_billed=maybe_billed)
         asked = retry_after_s(arrived.headers)
-        request_id = arrived.headers.get("x-request-id")
         return RequestFailure(
             kind,
             self.text(message),
@@ -112,9 +111,14 @@ class Faults:
             code=None if code is None else self.text(code),
             body=self._body(arrived.body),
             retry_after_s=retry_after if asked is None else asked,
-            request_id=None if request_id is None else printable(request_id),
+            request_id=self.request_id(arrived),
             maybe_billed=maybe_billed,
         )
+
+    def request_id(self, arrived: Arrived) -> str | None:
+        """Return the id that the endpoint's headers give the request; None where they give none."""
+        value = arrived.headers.get("x-request-id")
+        return None if value is None else self.text(value)
 
     def text(self, message: str) -> str:
         """Return a message as one bounded line without secrets."""

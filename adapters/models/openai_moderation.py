@@ -86,7 +86,7 @@ class OpenAIModeration(OpenAIAdapter):
             answers,
             kept(arrived.body),
             200,
-            arrived.headers.get("x-request-id") or moderation.id,
+            self._faults.request_id(arrived) or moderation.id,
             moderation.model,
             rate_window=rate_window(arrived.headers),
         )

@@ -82,7 +82,7 @@ class VllmChat(VllmAdapter):
             (answer,),
             kept(arrived.body),
             200,
-            arrived.headers.get("x-request-id") or spoken.id,
+            self._faults.request_id(arrived) or spoken.id,
             spoken.model,
             spoken.system_fingerprint,
             answer.prompt_tokens,
