@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hatevolution.domain import TokenEstimate
 from hatevolution.errors import FailureKind, HatevolutionError, RequestFailure
 from hatevolution.runner.budget import most_cost
+from hatevolution.runner.retry import FATAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,6 @@ class _Turn:
         self._throttle = throttle
         self._tokens = tokens
         self._reservation: Reservation | None = None
-        self._taken_at = 0.0
 
     @property
     def taken(self) -> bool:
@@ -68,17 +68,7 @@ class _Turn:
     def take(self, now: float) -> float:
         """Reserve, and return how long to wait, in seconds."""
         self._reservation = self._throttle.reserve(self._tokens, now)
-        self._taken_at = now
         return self._reservation.wait_s
-
-    def expire(self, cooldown_until: float) -> None:
-        """Give the turn back if it came before a cool-down.
-
-        Everybody's turn passed while all waited, and with their
-        old turns all would send at once.
-        """
-        if self._taken_at < cooldown_until:
-            self.cancel()
 
     def use(self) -> Reservation | None:
         """The request goes out."""
@@ -86,7 +76,7 @@ class _Turn:
         return reservation
 
     def cancel(self) -> None:
-        """Give the turn back."""
+        """Give the turn back: unused, or passed while something else was in the way."""
         if self._reservation is not None:
             self._throttle.cancel(self._reservation)
             self._reservation = None
@@ -120,10 +110,16 @@ class Admission:
         self._state = state
         self._tell = listeners
         self._stop = asyncio.Event()
-        self._progress_at: float | None = None
+        self._turns = asyncio.Lock()
+        """Held by the one request that may take a turn at the rate limits: turns taken far ahead could not be given
+        back without two requests getting the same one."""
+        self._limited_since: float | None = None
+        """Since when the endpoint refuses everything as too much; None after any answer."""
         self._plain = throttle.unlimited and config.price is None
+        self._canary = concurrency.limit < concurrency.maximum
         self.stop_reason: RequestFailure | None = None
         state.limit = concurrency.limit
+        pool.on_lost = self.stop
 
     # -- stopping ----------------------------------------------------------------------------------------------
 
@@ -190,18 +186,25 @@ class Admission:
         Raises:
             LaneStopped: It may not: the lane ends.
         """
-        loop = asyncio.get_running_loop()
         estimate = self._estimate(items)
         most_usd = most_cost(self._config.price, estimate)
         turn = _Turn(self._throttle, estimate.prompt_likely + estimate.completion_most)
+        if self._throttle.unlimited:
+            return await self._admit(turn, most_usd)
+        async with self._turns:  # first come, first served
+            return await self._admit(turn, most_usd)
+
+    async def _admit(self, turn: _Turn, most_usd: float) -> Ticket:
+        loop = asyncio.get_running_loop()
         try:
             while not self._stop.is_set():
                 if await self._held_back(loop):
-                    turn.expire(self._cooldown.until)
+                    turn.cancel()
                 elif not await self._wait_for(turn, loop):
                     ticket = await self._take(turn, most_usd, loop)
                     if ticket is not None:
                         return ticket
+                    turn.cancel()
             raise LaneStopped
         finally:
             turn.cancel()
@@ -255,10 +258,8 @@ class Admission:
             return True
         if self.pool.pick() is None:
             reason = "; ".join(f"{e.url}: {e.reason}" for e in self.pool.endpoints if not e.up)
-            self._pause(f"server down, probing ({reason})", None)
+            self._pause(f"no server answers, probing ({reason})", None)
             await self.pool.available()
-            if self.pool.lost is not None:
-                self.stop(self.pool.lost)
             return True
         return False
 
@@ -292,6 +293,13 @@ class Admission:
 
     # -- afterwards --------------------------------------------------------------------------------------------
 
+    def _prove(self) -> None:
+        """The first request has come home and its key is good: the others may follow."""
+        if self._canary:
+            self._canary = False
+            self._concurrency.open()
+            self._state.limit = self._concurrency.limit
+
     def _home(self, ticket: Ticket) -> None:
         ticket.endpoint.outstanding -= 1
         self._concurrency.leave()
@@ -303,9 +311,10 @@ class Admission:
         if concurrency.limit < concurrency.maximum:
             concurrency.success()
             self._state.limit = concurrency.limit
+        self._prove()
         self._home(ticket)
         self.pool.success(ticket.endpoint)
-        self._progress_at = ticket.endpoint.last_word
+        self._limited_since = None
         self._cooldown.success()
         if self._plain:
             return
@@ -343,6 +352,8 @@ class Admission:
 
     async def failed(self, ticket: Ticket, failure: RequestFailure) -> bool:
         """A request failed; return whether its server had died."""
+        if failure.kind not in FATAL:
+            self._prove()
         self._home(ticket)
         self._budget.release(ticket.most_usd, maybe_billed=failure.maybe_billed)
         if failure.kind is FailureKind.RATE_LIMIT:
@@ -350,10 +361,7 @@ class Admission:
             return False
         if failure.retry_after_s is not None or failure.http_status in _OVERLOADED:
             self._cool_down(ticket, failure, "overload")
-        dead = await self.pool.failed(ticket.endpoint, failure)
-        if self.pool.lost is not None:
-            self.stop(self.pool.lost)
-        return dead
+        return await self.pool.failed(ticket.endpoint, failure)
 
     def _cool_down(self, ticket: Ticket, failure: RequestFailure, word: str) -> None:
         """Pause everybody who asks this endpoint, and cut the concurrency, once a storm."""
@@ -367,9 +375,9 @@ class Admission:
                 )
             )
             return
-        since = self._progress_at if self._progress_at is not None else self._state.started_at
+        since = self._limited_since = now if self._limited_since is None else self._limited_since
         patience = max(self._config.endpoint.give_up_after_s, 2 * (asked or 0.0))
-        if since is not None and now - since > patience:
+        if now - since > patience:
             self.stop(RequestFailure(failure.kind, f"nothing but {word} errors for {now - since:.0f} s: {failure}"))
             return
         if self._cooldown.begin(now, asked, f"{word}: {failure}", ticket.sent_at):

@@ -29,6 +29,9 @@ __all__ = ["Job", "build_lane", "group_lanes"]
 _SHARED_SERVERS = frozenset({"vllm-completions", "vllm-chat", "vllm-classify", "seq2seq"})
 """Adapters of servers that hold one model at a time: models at the same addresses are asked one after the other."""
 
+_ACCOUNTS = frozenset({"openai-chat", "openai-moderation", "perspective"})
+"""Adapters of providers where one has an account."""
+
 _PAGE = (512, 8_192)
 """Fewest and most sentences that a lane reads ahead."""
 
@@ -68,7 +71,7 @@ def build_lane(
         adapter,
         pool=Pool(adapter, give_up_after_s=endpoint.give_up_after_s, on_change=changed),
         throttle=Throttle(endpoint.requests_per_minute, endpoint.tokens_per_minute),
-        concurrency=AdaptiveConcurrency(endpoint.max_concurrency),
+        concurrency=AdaptiveConcurrency(endpoint.max_concurrency, canary=_may_refuse(config)),
         cooldown=Cooldown(),
         budget=budget,
         writer=writer,
@@ -99,6 +102,11 @@ def build_lane(
         now=utc_now,
         redact=redact,
     )
+
+
+def _may_refuse(config: ModelConfig) -> bool:
+    """Whether a key or an account may be turned down, which one request is enough to find out."""
+    return config.adapter in _ACCOUNTS or config.endpoint.api_key_env is not None or config.price is not None
 
 
 def group_lanes(jobs: list[Job], lanes: list[ModelLane]) -> list[list[ModelLane]]:

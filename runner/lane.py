@@ -112,9 +112,9 @@ class ModelLane:
             if writer.full:
                 await admission.pause_for_store()
 
-    async def _settle(self, items: list[Item]) -> None:
-        """Ask about some sentences until each is recorded or given up."""
-        attempts = Attempts(self._config.endpoint.max_attempts)
+    async def _settle(self, items: list[Item], sent: int = 0) -> None:
+        """Ask about some sentences until each is recorded or given up; ``sent`` requests have held them already."""
+        attempts = Attempts(self._config.endpoint.max_attempts, sent)
         try:
             asked = await self._persist(items, attempts)
         except RequestFailure as failure:
@@ -181,8 +181,6 @@ class ModelLane:
             if task not in endpoint.abandoned:
                 self._admission.abandon(ticket)
                 raise
-            endpoint.abandoned.discard(task)
-            task.uncancel()
             raise RequestFailure(
                 FailureKind.TRANSIENT, f"{endpoint.url} died before it answered", maybe_billed=True
             ) from None
@@ -192,6 +190,9 @@ class ModelLane:
             raise RequestFailure(FailureKind.PERMANENT, text) from error
         finally:
             endpoint.asking.discard(task)
+            if task in endpoint.abandoned:
+                endpoint.abandoned.discard(task)
+                task.uncancel()
 
     # -- recording ---------------------------------------------------------------------------------------------
 
@@ -242,8 +243,8 @@ class ModelLane:
         if failure.kind in OF_THE_SENTENCE and len(items) > 1:
             # One of them is at fault: look for it, and keep the others.
             middle = len(items) // 2
-            await self._settle(items[:middle])
-            await self._settle(items[middle:])
+            await self._settle(items[:middle], attempts.sent)
+            await self._settle(items[middle:], attempts.sent)
             return
         answer = rejected_or_refused(failure)
         if answer is not None:

@@ -131,11 +131,16 @@ class AdaptiveConcurrency:
     Additive increase, multiplicative decrease (Chiu and Jain 1989, Computer Networks and ISDN Systems 17:1-14). A
     round is as many answers as requests fit in flight; each saturated round adds 5 % of the maximum, at least one, so
     that a recovery takes about twenty rounds at any size.
+
+    Args:
+        maximum: The most that may ever be in flight.
+        canary: Start with one alone, until :meth:`open` is called.
+        decrease: What a cut leaves of the limit.
     """
 
-    def __init__(self, maximum: int, *, decrease: float = 0.5) -> None:
+    def __init__(self, maximum: int, *, canary: bool = False, decrease: float = 0.5) -> None:
         self.maximum = maximum
-        self.limit = maximum
+        self.limit = 1 if canary else maximum
         self.in_flight = 0
         self._decrease = decrease
         self._step = max(1, maximum // 20)
@@ -157,6 +162,11 @@ class AdaptiveConcurrency:
     def leave(self) -> None:
         """One is no longer in flight."""
         self.in_flight -= 1
+        self._wake(self.limit - self.in_flight)
+
+    def open(self) -> None:
+        """Allow the maximum."""
+        self.limit = self.maximum
         self._wake(self.limit - self.in_flight)
 
     def release(self) -> None:

@@ -18,6 +18,9 @@ __all__ = ["Endpoint", "Pool"]
 _STRIKES = 3
 """Server errors in a row, without one answer between them, that make an endpoint suspect."""
 
+_HOPELESS = frozenset({FailureKind.WRONG_MODEL, FailureKind.AUTH, FailureKind.RETIRED})
+"""What a probe finds that no waiting cures."""
+
 
 class Endpoint:
     """One base URL and what is known of it."""
@@ -26,17 +29,19 @@ class Endpoint:
         self.url = url
         self.outstanding = 0
         self.up = True
+        """False while it is suspected or known to be dead: it gets no requests."""
         self.strikes = 0
         self.reason = ""
-        self.down_since: float | None = None
+        self.down_since = 0.0
+        """Since when it is not up (event loop time)."""
+        self.verdict: asyncio.Future[bool] | None = None
+        """Of the first probe after it became suspect: whether it is dead. None while nothing is suspected."""
         self.asking: set[asyncio.Task[object]] = set()
         """Tasks that wait for an answer of it now."""
         self.abandoned: set[asyncio.Task[object]] = set()
         """Those of them that were woken because it died."""
         self.last_word = 0.0
         """When it last answered anything (event loop time)."""
-        self.recovered: asyncio.Future[bool] | None = None
-        """Done when it is back; the result says whether it had really been dead."""
 
 
 class Pool:
@@ -44,7 +49,8 @@ class Pool:
 
     Args:
         adapter: Knows the base URLs and how to probe them.
-        give_up_after_s: How long all may be dead before :attr:`lost` is set, in seconds.
+        give_up_after_s: How long all may be dead before :attr:`lost` is set, in seconds. While one of them lives the
+            others are probed without end.
         on_change: Called when an endpoint goes down or comes back.
         watch_s: An endpoint with requests in flight that says nothing for so long is probed, in seconds. A server
             that was told to stop may hold its connections open for ever without answering.
@@ -69,6 +75,8 @@ class Pool:
         self._closing = False
         self.lost: RequestFailure | None = None
         """Why no endpoint will come back; None while there is hope."""
+        self.on_lost: Callable[[RequestFailure], None] | None = None
+        """Called when :attr:`lost` is set."""
 
     def pick(self) -> Endpoint | None:
         """Return the endpoint to ask next; None while all are down."""
@@ -94,65 +102,71 @@ class Pool:
     async def failed(self, endpoint: Endpoint, failure: RequestFailure) -> bool:
         """Take note of a failure; return whether it was the death of the server, which costs nobody an attempt.
 
-        Where the failure makes the endpoint suspect this waits until it has answered a probe (or all are lost).
+        Where the failure makes the endpoint suspect this waits for the outcome of one probe, not until it is back:
+        another endpoint may take the request meanwhile.
         """
         endpoint.last_word = asyncio.get_running_loop().time()
+        if not self._suspect(endpoint, failure):
+            return False
+        if endpoint.verdict is None:
+            if self._closing:
+                return failure.kind is FailureKind.UNREACHABLE
+            self._open(endpoint, failure)
+        assert endpoint.verdict is not None  # noqa: S101 - set by _open
+        return await asyncio.shield(endpoint.verdict)
+
+    def _suspect(self, endpoint: Endpoint, failure: RequestFailure) -> bool:
         kind = failure.kind
         if kind is FailureKind.TRANSIENT and failure.http_status is not None:
             endpoint.strikes += 1
-            suspect = endpoint.strikes >= _STRIKES or not endpoint.up
-        else:
-            silent = failure.http_status is None
-            suspect = kind is FailureKind.UNREACHABLE or (
-                silent and kind in (FailureKind.TRANSIENT, FailureKind.TIMEOUT)
-            )
-        if not suspect:
-            return False
-        if self._closing:
-            return kind is FailureKind.UNREACHABLE
-        if endpoint.recovered is None:
-            self._open(endpoint, failure)
-        recovered = endpoint.recovered
-        assert recovered is not None  # noqa: S101 - set by _open
-        dead = await asyncio.shield(recovered)
-        return dead or kind is FailureKind.UNREACHABLE
+            return endpoint.strikes >= _STRIKES or not endpoint.up
+        silent = failure.http_status is None and kind in (FailureKind.TRANSIENT, FailureKind.TIMEOUT)
+        return silent or kind is FailureKind.UNREACHABLE
 
     def _open(self, endpoint: Endpoint, failure: RequestFailure) -> None:
         loop = asyncio.get_running_loop()
-        endpoint.recovered = loop.create_future()
+        endpoint.verdict = loop.create_future()
         endpoint.up = False
         endpoint.reason = str(failure)
         endpoint.down_since = loop.time()
-        task = loop.create_task(self._probe_until_back(endpoint, dead=failure.kind is FailureKind.UNREACHABLE))
+        task = loop.create_task(self._probe_until_back(endpoint, endpoint.verdict))
         self._probes.add(task)
         task.add_done_callback(self._probes.discard)
 
-    async def _probe_until_back(self, endpoint: Endpoint, *, dead: bool) -> None:
+    async def _probe_until_back(self, endpoint: Endpoint, verdict: asyncio.Future[bool]) -> None:
         loop = asyncio.get_running_loop()
         pause_s = 0.25
-        announced = False
         while True:
-            try:
-                await self._adapter.probe(endpoint.url)
-            except RequestFailure as failure:
-                endpoint.reason = str(failure)
-                if failure.kind in (FailureKind.WRONG_MODEL, FailureKind.AUTH, FailureKind.RETIRED):
-                    self._lose(endpoint, failure)
-                    return
-                dead = True
-                if not announced:
-                    announced = True
-                    self._abandon(endpoint)
-                    self._tell(endpoint)
-            else:
-                self._close_breaker(endpoint, dead=dead)
+            failure = await self._probe(endpoint)
+            if failure is None or failure.kind is FailureKind.RATE_LIMIT:  # too busy to be dead
+                self._close_breaker(endpoint, verdict)
                 return
-            since = endpoint.down_since or loop.time()
-            if loop.time() - since >= self._give_up_after_s:
+            endpoint.reason = str(failure)
+            if failure.kind in _HOPELESS:
+                self._lose(endpoint, failure)
+                return
+            if failure.kind is FailureKind.UNREACHABLE:
+                # Others may still get what they were promised: a server that answers probes with errors is there.
+                self._abandon(endpoint)
+            if not verdict.done():
+                verdict.set_result(True)
+                self._tell(endpoint)
+            if all(not e.up and loop.time() - e.down_since >= self._give_up_after_s for e in self.endpoints):
                 self._lose(endpoint, self._given_up(endpoint))
                 return
             await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
             pause_s = min(10.0, pause_s * 1.6)
+
+    async def _probe(self, endpoint: Endpoint) -> RequestFailure | None:
+        """Return what is wrong with an endpoint; None where it is well."""
+        try:
+            await self._adapter.probe(endpoint.url)
+        except RequestFailure as failure:
+            return failure
+        except Exception as error:
+            # A fault of ours must not leave everybody waiting for a probe that has died.
+            return RequestFailure(FailureKind.PERMANENT, f"the probe failed: {type(error).__name__}: {error}")
+        return None
 
     def _given_up(self, endpoint: Endpoint) -> RequestFailure:
         return RequestFailure(
@@ -160,32 +174,33 @@ class Pool:
             f"{endpoint.url} did not come back within {self._give_up_after_s:g} s ({endpoint.reason})",
         )
 
-    def _close_breaker(self, endpoint: Endpoint, *, dead: bool) -> None:
+    def _close_breaker(self, endpoint: Endpoint, verdict: asyncio.Future[bool]) -> None:
         endpoint.up = True
         endpoint.strikes = 0
-        endpoint.down_since = None
         endpoint.last_word = asyncio.get_running_loop().time()
-        recovered, endpoint.recovered = endpoint.recovered, None
-        if recovered is not None and not recovered.done():
-            recovered.set_result(dead)
+        endpoint.verdict = None
+        was_down = verdict.done()
+        if not was_down:
+            verdict.set_result(False)
         self._changed.set()
-        if dead:
+        if was_down:
             self._tell(endpoint)
 
     def _lose(self, endpoint: Endpoint, failure: RequestFailure) -> None:
-        """Give an endpoint up; when it was the last one, the lane with it."""
+        """Give everything up: the last endpoint is gone for good, or one has become another model's."""
         endpoint.up = False
-        recovered = endpoint.recovered
-        # The future stays: who fails on this endpoint later learns at once that it was dead.
-        if recovered is not None and not recovered.done():
-            recovered.set_result(True)
-        others = [other for other in self.endpoints if other is not endpoint]
-        if failure.kind is not FailureKind.UNREACHABLE or all(
-            not other.up and other.recovered is not None and other.recovered.done() for other in others
-        ):
+        if self.lost is None:
             self.lost = failure
+        self._let_go(endpoint)
         self._tell(endpoint)
         self._changed.set()
+        if self.on_lost is not None:
+            self.on_lost(failure)
+
+    @staticmethod
+    def _let_go(endpoint: Endpoint) -> None:
+        if endpoint.verdict is not None and not endpoint.verdict.done():
+            endpoint.verdict.set_result(True)
 
     def _abandon(self, endpoint: Endpoint) -> None:
         """Wake everybody who waits for an answer of a dead endpoint."""
@@ -206,10 +221,11 @@ class Pool:
                 quiet = endpoint.outstanding and endpoint.up and loop.time() - endpoint.last_word > self._watch_s
                 if not quiet:
                     continue
-                try:
-                    await self._adapter.probe(endpoint.url)
-                except RequestFailure as failure:
-                    if failure.kind is FailureKind.UNREACHABLE and endpoint.recovered is None:
+                failure = await self._probe(endpoint)
+                if failure is not None and endpoint.verdict is None:
+                    if failure.kind in _HOPELESS:
+                        self._lose(endpoint, failure)
+                    elif failure.kind is FailureKind.UNREACHABLE:
                         self._open(endpoint, failure)
                 endpoint.last_word = loop.time()
 
@@ -217,8 +233,7 @@ class Pool:
         """Let everybody go who waits for a dead endpoint: the lane ends."""
         self._closing = True
         for endpoint in self.endpoints:
-            if endpoint.recovered is not None and not endpoint.recovered.done():
-                endpoint.recovered.set_result(True)
+            self._let_go(endpoint)
         self._changed.set()
 
     async def close(self) -> None:

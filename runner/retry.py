@@ -28,22 +28,31 @@ _DEATHS = 3
 
 
 class Attempts:
-    """The failed attempts of one request so far."""
+    """The failed attempts of one request so far.
 
-    def __init__(self, most: int) -> None:
+    Args:
+        most: How many may fail.
+        sent: How many requests held its sentences before (in a longer list).
+    """
+
+    def __init__(self, most: int, sent: int = 0) -> None:
         self._most = most
-        self.sent = 0
-        """Requests sent, the present one included."""
+        self.sent = sent
+        """Requests sent that held its sentences, the present one included."""
         self._counted = 0
         self._deaths = 0
 
     def note(self, failure: RequestFailure, *, dead: bool) -> None:
         """Take note of a failure; ``dead`` where the server died, which is not the request's fault."""
-        if dead and failure.kind is not FailureKind.UNREACHABLE:
+        unreachable = failure.kind is FailureKind.UNREACHABLE
+        if (unreachable and dead) or not (unreachable or failure.kind in _COUNTED):
+            return
+        if dead or unreachable:
+            # It died over this request, or a probe reached it and this request did not: chance, but not for ever.
             self._deaths += 1
-            dead = self._deaths <= _DEATHS
-        if failure.kind in _COUNTED and not dead:
-            self._counted += 1
+            if self._deaths <= _DEATHS:
+                return
+        self._counted += 1
 
     def worth_another(self, error: BaseException) -> bool:
         """Whether to try again after this error."""
@@ -63,7 +72,7 @@ class _Wait:
 
     def __call__(self, state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
-        if not isinstance(error, RequestFailure) or error.kind not in _COUNTED:
+        if not isinstance(error, RequestFailure) or error.kind not in (*_COUNTED, FailureKind.UNREACHABLE):
             return 0.0
         return max(self._backoff(state), error.retry_after_s or 0.0)
 

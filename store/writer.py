@@ -23,6 +23,12 @@ __all__ = ["Ballast", "GroupCommitWriter"]
 
 _Operation = AnswerRecord | FailureRecord | IntentRecord | int
 
+_NO_SPACE = frozenset({"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSTAT", "SQLITE_IOERR_SHMSIZE"})
+"""What SQLite says when the disk (WRITE: or the quota, SHMSIZE: while the WAL's index grows) has no room."""
+
+_BUSY_S = 1.0
+"""How long a commit waits for another program's lock before it says so and is tried again, in seconds."""
+
 
 class Ballast:
     """Disk space set aside, so that what is already in flight can be stored when the disk is full.
@@ -84,6 +90,8 @@ class GroupCommitWriter:
         retry_s: float = 1.0,
     ) -> None:
         self._connection = connection
+        self._patience_ms = int(connection.execute("PRAGMA busy_timeout").fetchone()[0])
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_S)}")
         self._run = run
         self._rows = rows
         self._delay_s = delay_s
@@ -93,11 +101,14 @@ class GroupCommitWriter:
         self._retry_s = retry_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._waiting: list[_Operation] = []
-        self._urgent = False
         self._committing: list[_Operation] = []
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._committed: asyncio.Future[None] | None = None
+        self._handed = 0
+        """Operations handed over so far."""
+        self._safe = 0
+        """Operations committed so far; they are committed in the order in which they were handed over."""
         self._next_response = 1 + self._highest("responses", "response")
         self._next_intent = 1 + self._highest("intents", "intent")
         self.commits = 0
@@ -143,8 +154,12 @@ class GroupCommitWriter:
             await self.flush_once()
 
     async def flush(self) -> None:
-        """Wait until everything handed over before this call is safe."""
-        while self.waiting:
+        """Wait until everything handed over before this call is safe.
+
+        What others hand over meanwhile is not waited for: under load there is always something.
+        """
+        target = self._handed
+        while self._safe < target:
             await self.flush_once()
 
     async def flush_once(self) -> None:
@@ -163,12 +178,25 @@ class GroupCommitWriter:
     async def close(self) -> None:
         """Commit everything and let the thread go. What can't be committed is tried again without end."""
         await self.flush()
+        if self._task is not None:
+            await self._task
+        self._let_go()
+
+    async def abandon(self) -> int:
+        """Give up what can't be committed, and return how many operations were lost by it."""
+        lost = self.waiting
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._let_go()
+        return lost
+
+    def _let_go(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._task is not None:
-            await self._task
         self._thread.shutdown()
+        self._connection.execute(f"PRAGMA busy_timeout = {self._patience_ms}")
         if self._ballast is not None:
             self._ballast.drop()
 
@@ -177,6 +205,7 @@ class GroupCommitWriter:
     def _add(self, operation: _Operation) -> None:
         waiting = self._waiting
         waiting.append(operation)
+        self._handed += 1
         if len(waiting) >= self._rows:
             self._kick()
         elif self._timer is None and self._task is None:
@@ -199,8 +228,9 @@ class GroupCommitWriter:
             while True:
                 try:
                     await loop.run_in_executor(self._thread, self._write, batch, first)
-                except sqlite3.OperationalError as error:
-                    # Disk full, file locked, I/O error: time may cure it, and the rows are kept until it has.
+                except Exception as error:
+                    # Disk full, file locked, I/O error: time may cure it, and the rows are kept until it has. Whatever
+                    # else it may be, dropping answers is no way out of it.
                     self._note(error)
                     await asyncio.sleep(0 if self._retry_now else self._retry_s)
                 else:
@@ -213,6 +243,7 @@ class GroupCommitWriter:
         self._after(batch)
 
     def _after(self, batch: list[_Operation]) -> None:
+        self._safe += len(batch)
         committed, self._committed = self._committed, None
         if committed is not None and not committed.done():
             committed.set_result(None)
@@ -223,12 +254,11 @@ class GroupCommitWriter:
         elif self._waiting and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._kick)
 
-    def _note(self, error: sqlite3.Error) -> None:
+    def _note(self, error: Exception) -> None:
         """Remember why a commit failed, and make room where the disk is full."""
         self._retry_now = False
-        self.trouble = str(error)
-        full = getattr(error, "sqlite_errorname", "") in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSTAT")
-        if full or "disk is full" in str(error):
+        self.trouble = str(error) or type(error).__name__
+        if getattr(error, "sqlite_errorname", "") in _NO_SPACE:
             if not self.disk_full and self._ballast is not None:
                 self._ballast.drop()
                 self._retry_now = True
