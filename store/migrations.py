@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from hatevolution.errors import StoreError
 from hatevolution.store.schema import INITIAL
+from hatevolution.store.verdict_schema import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sqlite_utils import Database
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "applied", "migrate"]
+__all__ = ["ADDITIVE", "APPLICATION_ID", "MIGRATIONS", "applied", "migrate"]
 
 APPLICATION_ID = 0x48617465
 """Marks a SQLite file as a store ("Hate"); ``PRAGMA application_id``."""
@@ -37,9 +38,18 @@ def _m001_initial(db: Database) -> None:
         db.execute(statement)
 
 
+def _m002_verdicts(db: Database) -> None:
+    for statement in _statements(VERDICTS):
+        db.execute(statement)
+
+
 MIGRATIONS: dict[str, Callable[[Database], None]] = {
     "m001_initial": _m001_initial,
+    "m002_verdicts": _m002_verdicts,
 }
+
+ADDITIVE = frozenset({"m002_verdicts"})
+"""Migrations that only add tables of their own: a store that has not had them yet can be read as it is."""
 
 
 def applied(connection: sqlite3.Connection) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from hatevolution.errors import StoreError
-from hatevolution.store.migrations import MIGRATIONS, applied
+from hatevolution.store.migrations import ADDITIVE, MIGRATIONS, applied
 
 __all__ = ["BUSY_S", "connect", "uri"]
 
@@ -31,15 +31,19 @@ def connect(path: Path | str) -> sqlite3.Connection:
         raise StoreError(f"There is no store at {path}; `hatevolution run CONFIG --store {path}` makes one.")
     try:
         connection = sqlite3.connect(uri(path, "ro"), uri=True, timeout=BUSY_S, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} can't be read as a store: {error}.") from None
+    try:
         connection.execute("PRAGMA query_only = 1")
         done = applied(connection)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
+        connection.close()
         raise StoreError(f"{path} can't be read as a store: {error}.") from None
     if not done:
         connection.close()
         raise StoreError(f"{path} is a SQLite file but not a store of hatevolution.")
-    missing = [name for name in MIGRATIONS if name not in done]
+    missing = [name for name in MIGRATIONS if name not in done and name not in ADDITIVE]
     newer = [name for name in done if name not in MIGRATIONS]
     if newer or missing:
         connection.close()
