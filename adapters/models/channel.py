@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hatevolution.adapters.models.faults import Faults
     from hatevolution.errors import RequestFailure
 
-__all__ = ["AiohttpChannel"]
+__all__ = ["AiohttpChannel", "fault_meaning"]
 
 _CONNECT_S = 10.0
 """A host that takes no connection for this long is not there."""
@@ -110,7 +110,7 @@ class AiohttpChannel:
         return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_S, seconds / 2))
 
     def _failure(self, error: aiohttp.ClientError | OSError, root: str) -> RequestFailure:
-        kind, billed = _meaning(error)
+        kind, billed = fault_meaning(error)
         if kind is FailureKind.TIMEOUT:
             return self._faults.make(kind, f"No answer from {root} within {self._timeout_s:g} s", maybe_billed=billed)
         if kind is FailureKind.UNREACHABLE:
@@ -119,7 +119,7 @@ class AiohttpChannel:
         return self._faults.make(kind, what, maybe_billed=billed)
 
 
-def _meaning(error: aiohttp.ClientError | OSError) -> tuple[FailureKind, bool]:
+def fault_meaning(error: aiohttp.ClientError | OSError) -> tuple[FailureKind, bool]:
     """Return what a fault of the transport means, and whether the endpoint may have done the work."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return FailureKind.UNREACHABLE, False

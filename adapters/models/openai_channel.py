@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import aiohttp
 import httpx2
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAioHttpClient
 
+from hatevolution.adapters.models.channel import fault_meaning
 from hatevolution.adapters.models.faults import Arrived
 from hatevolution.errors import FailureKind
 
@@ -105,12 +107,26 @@ class OpenAIChannel:
         raise self._failure(error, base_url) from None
 
     def _failure(self, error: APIConnectionError | TimeoutError, base_url: str) -> RequestFailure:
-        cause = error.__cause__
-        if isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout)):
-            return self._faults.make(FailureKind.UNREACHABLE, f"{base_url} can't be reached: {cause}")
-        if isinstance(error, (APITimeoutError, TimeoutError)):
+        kind, billed = _meaning(error)
+        cause = error.__cause__ or error
+        if kind is FailureKind.UNREACHABLE:
+            return self._faults.make(kind, f"{base_url} can't be reached: {cause}")
+        if kind is FailureKind.TIMEOUT:
             message = f"No answer from {base_url} within {self._timeout_s:g} s"
-            return self._faults.make(FailureKind.TIMEOUT, message, maybe_billed=True)
-        what = type(cause).__name__ if cause is not None else type(error).__name__
-        message = f"The connection to {base_url} failed: {what}: {cause or error}"
-        return self._faults.make(FailureKind.TRANSIENT, message, maybe_billed=True)
+            return self._faults.make(kind, message, maybe_billed=billed)
+        message = f"The connection to {base_url} failed: {type(cause).__name__}: {cause}"
+        return self._faults.make(kind, message, maybe_billed=billed)
+
+
+def _meaning(error: APIConnectionError | TimeoutError) -> tuple[FailureKind, bool]:
+    """Return what a fault of the transport means, and whether the endpoint may have done the work."""
+    cause: BaseException | None = error
+    while cause is not None:
+        # Over aiohttp the package calls a connection that the server dropped a connect timeout (and says so on top of
+        # aiohttp's own error); but such a request had been sent, and may be billed.
+        if isinstance(cause, (aiohttp.ClientError, OSError)):
+            return fault_meaning(cause)
+        cause = cause.__cause__
+    if isinstance(error.__cause__, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+        return FailureKind.UNREACHABLE, False
+    return (FailureKind.TIMEOUT if isinstance(error, APITimeoutError) else FailureKind.TRANSIENT), True

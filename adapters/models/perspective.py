@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from googleapiclient.errors import HttpError
 
 from hatevolution.adapters.models.channel import AiohttpChannel
 from hatevolution.adapters.models.faults import Arrived, ErrorBody, Faults
@@ -170,14 +169,16 @@ class Perspective:
         (item,) = items
         request = self._services[base_url].analyze(self._body(self._said.text(item.text)))
         arrived = await self._channel.post(base_url.rstrip("/"), request.path, request.body)
+        if arrived.status != 200:
+            # The client would raise too, and log the body first, which may quote the key.
+            raise self._failure(arrived)
+        body = self._redactor.exact(arrived.body)
         try:
-            scores = _scores(request.read(arrived.status, arrived.body), self._attributes)
-        except HttpError:
-            raise self._failure(arrived) from None
+            scores = _scores(request.read(body), self._attributes)
         except (ValueError, RecursionError) as error:
             raise self._faults.malformed(arrived, error) from None
         answer = Answer(Status.ANSWERED, None, scores, prompt_sha256=self._said.sha256(item.text))
-        return Reply((answer,), kept(self._redactor.exact(arrived.body)), arrived.status)
+        return Reply((answer,), kept(body), 200)
 
     def estimate(self, item: Item) -> TokenEstimate:
         """Return zeros: the API counts requests."""

@@ -66,7 +66,7 @@ _WHEN: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("every", re.compile(r"every ([1-9]\d*)")),
     ("between", re.compile(r"between (\d+) and (\d+)")),
     ("from", re.compile(r"from (\d+) for (\d+(?:\.\d+)?) ?s")),
-    ("share", re.compile(r"share (0|1|[01]?\.\d+)")),
+    ("share", re.compile(r"share (0?\.\d+|[01])")),
 )
 
 
