@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from hatevolution.inert import one_line
@@ -38,6 +38,7 @@ _TELL = {
     "server_up": "{model}: {base_url} is back",
     "paused": "{model}: {why}",
     "draining": "interrupted: waiting for {in_flight} answers in flight; a second Ctrl-C stops at once",
+    "holding": "{waiting} records wait for the store ({why}); a second Ctrl-C gives them up",
     "stopping_at_once": "stopping at once; answers in flight are lost and may have been billed",
 }
 
@@ -73,10 +74,11 @@ class PlainEvents:
         self._failures[key] = (count, said_at)
 
     def line(self, text: str) -> None:
-        """Write one line."""
+        """Write one line, if anybody is still there to read it: a night's run does not end with its terminal."""
         stream = self._stream or sys.stderr
-        stream.write(f"{time.strftime('%H:%M:%S')}  {text}\n")
-        stream.flush()
+        with suppress(OSError):
+            stream.write(f"{time.strftime('%H:%M:%S')}  {text}\n")
+            stream.flush()
 
 
 class _Meters:
@@ -161,20 +163,23 @@ def live_display(
         live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=stream is sys.stderr)
 
         def draw() -> None:
-            live.update(_lanes(meters, budget, writer, loop.time()), refresh=True)
+            with suppress(OSError):  # the terminal may be gone; the run goes on
+                live.update(_lanes(meters, budget, writer, loop.time()), refresh=True)
 
         async def tick() -> None:
             while True:
                 draw()
                 await asyncio.sleep(_REFRESH_S)
 
-        with live:
-            task = loop.create_task(tick())
-            try:
-                yield
-            finally:
-                task.cancel()
-                draw()
+        live.start()
+        task = loop.create_task(tick())
+        try:
+            yield
+        finally:
+            task.cancel()
+            draw()
+            with suppress(OSError):
+                live.stop()
 
     return show
 

@@ -51,9 +51,12 @@ class Listeners:
     """Tells several listeners."""
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
-        self._listeners = tuple(listeners)
+        self._listeners = list(listeners)
 
     def __call__(self, event: str, **fields: Any) -> None:
-        """Pass an event on."""
-        for listener in self._listeners:
-            listener(event, **fields)
+        """Pass an event on. A listener that can't write any more (its terminal is gone) is left out from then on."""
+        for listener in list(self._listeners):
+            try:
+                listener(event, **fields)
+            except OSError:
+                self._listeners.remove(listener)

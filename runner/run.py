@@ -8,10 +8,11 @@ import os
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from hatevolution.adapters.redact import Redactor
-from hatevolution.errors import UserError
+from hatevolution.errors import StoreError, UserError
 from hatevolution.runner.assembly import Job, build_lane, group_lanes
 from hatevolution.runner.budget import Budget
 from hatevolution.runner.events import LaneState, Listeners
@@ -43,6 +44,8 @@ class RunOptions(NamedTuple):
     budget_usd: float | None = None
     command: tuple[str, ...] = ()
     environ: Mapping[str, str] = os.environ
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    """Makes the event loop; None takes uvloop's where it is installed."""
 
 
 class RunResult(NamedTuple):
@@ -139,27 +142,30 @@ class _Runner:
         self._budget = Budget(options.budget_usd)
 
     def carry_out(self, display: Callable[..., AbstractContextManager[None]] | None) -> RunResult:
-        outcome, note = "failed", None
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=self._options.loop_factory or _loop_factory()) as runner:
                 interrupted = runner.run(self._ask(display))
-            left = self._left()
-            outcome = "interrupted" if interrupted else ("incomplete" if left else "complete")
-            return RunResult(
-                self._run,
-                self._states,
-                self._problems,
-                sum(self._pending.values()),
-                left,
-                interrupted,
-                self._budget.spent_usd,
-                self._budget.doubtful_usd,
-            )
-        except UserError as error:
-            note = str(error)
+        except BaseException as error:
+            outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            with suppress(StoreError):  # what went wrong first is what has to be told
+                self._store.end_run(self._run, utc_now(), outcome, str(error) if isinstance(error, UserError) else None)
             raise
-        finally:
-            self._store.end_run(self._run, utc_now(), outcome, note)
+        left = self._left()
+        try:
+            outcome = "interrupted" if interrupted else ("incomplete" if left else "complete")
+            self._store.end_run(self._run, utc_now(), outcome)
+        except StoreError as error:
+            self._problems.append(Problem("the record of this run", str(error)))
+        return RunResult(
+            self._run,
+            self._states,
+            self._problems,
+            sum(self._pending.values()),
+            left,
+            interrupted,
+            self._budget.spent_usd,
+            self._budget.doubtful_usd,
+        )
 
     def _left(self) -> int:
         return sum(
@@ -208,7 +214,13 @@ class _Runner:
             gc.freeze()  # what start-up made lives as long as the run: no need to look at it again and again
             self._tell("run_started", run=self._run, pending=sum(state.total for state in self._states))
             with interrupts.handling(self._lanes), _shown(display, self._states, self._budget, writer):
-                await interrupts.cancellable(self._run_lanes(group_lanes(jobs, self._lanes)))
+                try:
+                    await interrupts.cancellable(self._run_lanes(group_lanes(jobs, self._lanes)))
+                finally:
+                    # Still shown and still in charge of signals: storing what came may take a while (a full disk).
+                    lost = await interrupts.closing(writer)
+            if lost:
+                self._problems.append(Problem("the store", f"{lost} records were given up ({writer.trouble})"))
         finally:
             await writer.close()
             executor.shutdown()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from hatevolution.runner.events import Listeners
     from hatevolution.runner.lane import ModelLane
+    from hatevolution.store.writer import GroupCommitWriter
 
 __all__ = ["Interrupts"]
 
@@ -23,6 +24,7 @@ class Interrupts:
         self._tell = listeners
         self._lanes: Sequence[ModelLane] = ()
         self._task: asyncio.Task[None] | None = None
+        self._writer: GroupCommitWriter | None = None
         self._signals = 0
 
     @property
@@ -50,7 +52,9 @@ class Interrupts:
 
     def _on_signal(self) -> None:
         self._signals += 1
-        if self._signals == 1:
+        if self._writer is not None:
+            self._while_closing(self._writer)
+        elif self._signals == 1:
             flying = sum(lane.state.in_flight for lane in self._lanes)
             self._tell("draining", in_flight=flying)
             for lane in self._lanes:
@@ -58,6 +62,27 @@ class Interrupts:
         elif self._task is not None:
             self._tell("stopping_at_once")
             self._task.cancel()
+
+    def _while_closing(self, writer: GroupCommitWriter) -> None:
+        """All answers are in and are being stored, which takes no time unless the store is in trouble."""
+        if writer.trouble is None:
+            return
+        if self._signals == 1:
+            self._tell("holding", waiting=writer.waiting, why=writer.trouble)
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def closing(self, writer: GroupCommitWriter) -> int:
+        """Close the writer, and return how many records had to be given up because the user would not wait."""
+        self._writer = writer
+        self._task = asyncio.get_running_loop().create_task(writer.close())
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if self._signals < 2:
+                raise
+            return await writer.abandon()
+        return 0
 
     async def cancellable(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the work; return early when the second signal comes."""

@@ -27,9 +27,11 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(
             uri(path, "rwc"), uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
         )
+    except sqlite3.Error as error:
+        raise StoreError(f"The store {path} can't be opened: {error}.") from None
+    try:
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and not applied(connection):
-            connection.close()
             raise StoreError(f"{path} is a SQLite file but not a store of hatevolution; use another --store.")
         mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
@@ -39,5 +41,9 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = 1")
         connection.execute("PRAGMA recursive_triggers = 1")
     except sqlite3.Error as error:
+        connection.close()
         raise StoreError(f"The store {path} can't be opened: {error}.") from None
+    except StoreError:
+        connection.close()
+        raise
     return connection

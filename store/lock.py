@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 from hatevolution.errors import StoreError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["WriterLock", "holder"]
+
+
+_TRIES, _PAUSE_S = 20, 0.01
 
 
 def _lock_path(store: Path) -> Path:
@@ -39,9 +43,7 @@ class WriterLock:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StoreError(f"The store {self._store} can't be written to: {error.strerror} ({self._path}).") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _locked(descriptor):
             os.close(descriptor)
             who = _read(self._path)
             raise StoreError(
@@ -49,16 +51,32 @@ class WriterLock:
                 f"(process {who.get('pid', 'unknown')} on {who.get('host', 'this machine')}); "
                 f"wait for it, stop it, or use another --store."
             ) from None
-        text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "run": run})
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, text.encode(), 0)
         self._descriptor = descriptor
+        text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "run": run})
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode(), 0)
+        except OSError as error:
+            self.release()
+            raise StoreError(f"The store {self._store} can't be written to: {error.strerror} ({self._path}).") from None
 
     def release(self) -> None:
         """Let go. The file stays: removing it could take it from under a process that is just locking it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _locked(descriptor: int) -> bool:
+    """Take the lock, if no other process has it but for a moment: :func:`holder` takes it to see whether it is free."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(_PAUSE_S)
+        else:
+            return True
+    return False
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -188,6 +188,8 @@ class GroupCommitWriter:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._waiting.clear()
+        self._safe = self._handed
         self._let_go()
         return lost
 
