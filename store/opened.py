@@ -177,7 +177,8 @@ class WritableStore:
             return False
         if row[0] == fingerprint(record.specification):
             return True
-        changed = "; ".join(differences(json.loads(row[1]), record.specification))
+        # Both from JSON: a tuple that became a list there is no difference.
+        changed = "; ".join(differences(json.loads(row[1]), json.loads(_dumps(record.specification))))
         raise StoreError(
             f"The store {self.path} holds answers of another specification under the model name {record.name!r} "
             f"({changed}); give the changed model a new name (such as {record.name + '-2'!r}), or use another --store."

@@ -106,10 +106,19 @@ CREATE TRIGGER predictions_are_final BEFORE UPDATE ON predictions
 BEGIN SELECT RAISE(ABORT, 'predictions are never changed'); END;
 CREATE TRIGGER predictions_stay BEFORE DELETE ON predictions
 BEGIN SELECT RAISE(ABORT, 'predictions are never deleted'); END;
+-- REPLACE takes the old row away without firing the trigger above (unless recursive_triggers is on): keep the old one.
+CREATE TRIGGER predictions_are_not_replaced BEFORE INSERT ON predictions
+WHEN EXISTS (SELECT 1 FROM predictions AS p
+             WHERE p.model = NEW.model AND p.dataset = NEW.dataset AND p.sentence = NEW.sentence)
+BEGIN SELECT RAISE(IGNORE); END;
 CREATE TRIGGER responses_are_final BEFORE UPDATE ON responses
 BEGIN SELECT RAISE(ABORT, 'responses are never changed'); END;
 CREATE TRIGGER responses_stay BEFORE DELETE ON responses
 BEGIN SELECT RAISE(ABORT, 'responses are never deleted'); END;
+
+CREATE TRIGGER responses_are_not_replaced BEFORE INSERT ON responses
+WHEN EXISTS (SELECT 1 FROM responses AS r WHERE r.response = NEW.response)
+BEGIN SELECT RAISE(ABORT, 'responses are never changed'); END;
 
 CREATE TABLE failures (
     failure INTEGER PRIMARY KEY,
@@ -134,6 +143,9 @@ CREATE TRIGGER failures_are_final BEFORE UPDATE ON failures
 BEGIN SELECT RAISE(ABORT, 'failures are never changed'); END;
 CREATE TRIGGER failures_stay BEFORE DELETE ON failures
 BEGIN SELECT RAISE(ABORT, 'failures are never deleted'); END;
+CREATE TRIGGER failures_are_not_replaced BEFORE INSERT ON failures
+WHEN EXISTS (SELECT 1 FROM failures AS f WHERE f.failure = NEW.failure)
+BEGIN SELECT RAISE(ABORT, 'failures are never changed'); END;
 
 -- What is about to be sent, committed before it is; taken away with the answer or the failure. What is left after a
 -- crash may have been answered and billed without being recorded.
