@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import io
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
@@ -50,6 +52,7 @@ class AiohttpChannel:
         self._through_proxy = through_proxy
         self._session: aiohttp.ClientSession | None = None
         self._urls: dict[tuple[str, str], URL] = {}
+        self._proxies: dict[str, str | None] = {}
 
     async def open(self) -> None:
         """Make the session. Limits are the runner's, so the connector has none."""
@@ -58,7 +61,6 @@ class AiohttpChannel:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=self._headers,
             timeout=self._timeout(self._timeout_s),
-            trust_env=self._through_proxy,
         )
 
     async def close(self) -> None:
@@ -76,7 +78,9 @@ class AiohttpChannel:
         url = self._urls.get((root, path)) or self._url(root, path)
         data = body if len(body) < _LARGE else io.BytesIO(body)
         try:
-            async with self._open_session().post(url, data=data, allow_redirects=False) as response:
+            async with self._open_session().post(
+                url, data=data, allow_redirects=False, proxy=self._proxy(root) if self._through_proxy else None
+            ) as response:
                 # Faults hold what is wanted of an error body; nobody has to read a gigabyte of it.
                 raw = await (response.read() if response.status == 200 else _some(response))
                 return Arrived(response.status, response.headers, raw)
@@ -92,7 +96,10 @@ class AiohttpChannel:
         timeout = self._timeout(min(_PROBE_S, self._timeout_s))
         try:
             async with self._open_session().get(
-                self._url(root, path), timeout=timeout, allow_redirects=False
+                self._url(root, path),
+                timeout=timeout,
+                allow_redirects=False,
+                proxy=self._proxy(root) if self._through_proxy else None,
             ) as response:
                 return Arrived(response.status, response.headers, await _some(response, 16 * BODY_BYTES))
         except (aiohttp.ClientError, OSError) as error:
@@ -100,6 +107,17 @@ class AiohttpChannel:
 
     def _url(self, root: str, path: str) -> URL:
         return self._urls.setdefault((root, path), URL(root + path))
+
+    def _proxy(self, root: str) -> str | None:
+        """Return the proxy that the environment names for an address.
+
+        Looked up once: aiohttp's ``trust_env`` does so, and reads ``~/.netrc``, for every request.
+        """
+        if root not in self._proxies:
+            parts = urlsplit(root)
+            bypass = parts.hostname is None or proxy_bypass(parts.hostname)
+            self._proxies[root] = None if bypass else getproxies().get(parts.scheme)
+        return self._proxies[root]
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

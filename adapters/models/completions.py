@@ -1,14 +1,10 @@
-"""``/v1/completions`` of vLLM, and of the project's own seq2seq server: a prompt is continued.
-
-Options of ``vllm-completions``: none. Options of ``seq2seq``: ``load_in_8bit`` (the study loaded its xl sizes in 8 bit)
-and ``dtype``; the adapter sends neither, they say how the server has to load the model.
-"""
+"""``/v1/completions`` of vLLM, and of the project's own seq2seq server: a prompt is continued. Options: none."""
 
 from __future__ import annotations
 
 import json
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -67,18 +63,11 @@ class _NoOptions(msgspec.Struct, forbid_unknown_fields=True):
     """This adapter has none."""
 
 
-class _Seq2SeqOptions(msgspec.Struct, forbid_unknown_fields=True):
-    load_in_8bit: bool = False
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-
-
 class Completions(VllmAdapter):
     """A generating model, asked through ``/v1/completions`` with lists of prompts."""
 
-    _options: type[msgspec.Struct] = _NoOptions
-
     def __init__(self, model: ModelConfig, prompt: Prompt | None, secrets: Secrets) -> None:
-        read_options(model, self._options)
+        read_options(model, _NoOptions)
         check_decoding(model, _SENT, _RESERVED)
         check_no_system(model, need_prompt(model, prompt))
         super().__init__(model, prompt, secrets, lists=True)
@@ -158,8 +147,6 @@ class Completions(VllmAdapter):
 
 class Seq2Seq(Completions):
     """An encoder-decoder model behind the project's own server, which speaks the same format."""
-
-    _options = _Seq2SeqOptions
 
 
 def _fields(model: ModelConfig) -> list[tuple[str, object]]:

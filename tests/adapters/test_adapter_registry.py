@@ -21,7 +21,7 @@ FINE: dict[str, tuple[dict[str, object], Prompt | None]] = {
     "vllm-completions": ({"base_urls": (URL,), "max_tokens": 20, "temperature": 0.0}, PROMPT),
     "vllm-chat": ({"base_urls": (URL,), "max_tokens": 20}, CHAT_PROMPT),
     "vllm-classify": ({"base_urls": (URL,), "truncate_prompt_tokens": 512}, None),
-    "seq2seq": ({"base_urls": (URL,), "options": {"load_in_8bit": True}}, PROMPT),
+    "seq2seq": ({"base_urls": (URL,), "max_tokens": 20}, PROMPT),
     "openai-chat": ({"max_tokens": 10}, CHAT_PROMPT),
     "openai-moderation": ({}, None),
     "perspective": ({"options": {"languages": ["en"]}}, None),
