@@ -37,6 +37,10 @@ _TELL = {
     "server_down": "{model}: {base_url} is down, probing ({why})",
     "server_up": "{model}: {base_url} is back",
     "paused": "{model}: {why}",
+    "server_starting": "{model}: its server is starting at {base_url}; its log is {log}",
+    "server_ready": "{model}: its server answers, after {seconds} s",
+    "server_died": "{model}: its server at {base_url} died (exit code {exit_code})",
+    "server_log": "{model}:   | {line}",
     "draining": "interrupted: waiting for {in_flight} answers in flight; a second Ctrl-C stops at once",
     "holding": "{waiting} records wait for the store ({why}); a second Ctrl-C gives them up",
     "stopping_at_once": "stopping at once; answers in flight are lost and may have been billed",
@@ -87,6 +91,9 @@ class _Meters:
     def __init__(self, states: Sequence[LaneState]) -> None:
         self.states = states
         self._meters = {id(state): RateMeter() for state in states}
+        now = asyncio.get_running_loop().time()
+        for state in states:
+            self.rate(state, now)
 
     def rate(self, state: LaneState, now: float) -> float:
         return self._meters[id(state)].update(now, state.done)

@@ -113,14 +113,12 @@ def _data_folder(experiment: ExperimentConfig, folder: Path, data: str | None) -
 def _model(reference: str, folder: Path) -> PlannedModel:
     config, path = load_model(reference, folder)
     for url in config.endpoint.base_urls:
-        parts = urlsplit(url)
-        if parts.username or parts.password:
+        if "@" in urlsplit(url).netloc:
+            # Checked here, before the configuration is written into the store; the adapters check the rest.
             raise ConfigError(
                 f"{path}: a base URL holds a user name or password; put the key into an environment variable and "
                 f"name that with api_key_env."
             )
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ConfigError(f"{path}: base URL {url!r} is not of the form http://HOST:PORT/v1.")
     prompt = None if config.prompt is None else load_prompt(config.prompt, path.parent)
     record = ModelRecord(config.name, config.label, specification(config, prompt), msgspec.to_builtins(config))
     return PlannedModel(config, prompt, record)
