@@ -70,6 +70,5 @@ def _show(lines: list[Forecast]) -> None:
         f"{sum(line.usd_likely for line in lines):.4f} USD (at most {sum(line.usd_most for line in lines):.4f}). "
         f"Times follow from the configured rate limits; a lane without any has none."
     )
-    for line in lines:
-        if line.note:
-            console.print(Text(f"{one_line(line.model)}: {one_line(line.note)}"))
+    for note in dict.fromkeys(line.note for line in lines if line.note):
+        console.print(Text(one_line(note)))
