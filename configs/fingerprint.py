@@ -18,11 +18,12 @@ __all__ = ["differences", "fingerprint", "specification"]
 def specification(model: ModelConfig, prompt: Prompt | None) -> dict[str, Any]:
     """Return all that decides what is sent and what answers, as plain JSON values.
 
-    Speed (the endpoint table), money, tables (title, parser, labels, composite) and retirement are left out: changing
-    them changes no answer. The prompt stands in it by its text, not by its name.
+    Speed (the endpoint table), the server's life (but for its number format), money, tables (title, parser, labels,
+    composite) and retirement are left out: changing them changes no answer. The prompt stands in it by its text, not
+    by its name.
     """
     said = None if prompt is None else {"system": prompt.system, "before": prompt.before, "after": prompt.after}
-    return {
+    spec = {
         "adapter": model.adapter,
         "model": model.model,
         "revision": model.revision,
@@ -30,6 +31,10 @@ def specification(model: ModelConfig, prompt: Prompt | None) -> dict[str, Any]:
         "decoding": msgspec.to_builtins(model.decoding),
         "options": dict(sorted(model.options.items())),
     }
+    if model.server is not None and (model.server.dtype != "auto" or model.server.quantization is not None):
+        # Left out where they say nothing: a [server] table added to a model that somebody else served changes nothing.
+        spec["server"] = {"dtype": model.server.dtype, "quantization": model.server.quantization}
+    return spec
 
 
 def fingerprint(spec: dict[str, Any]) -> str:

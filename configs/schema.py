@@ -18,6 +18,7 @@ __all__ = [
     "ModelConfig",
     "Price",
     "Retirement",
+    "Server",
 ]
 
 AdapterKind = Literal[
@@ -94,6 +95,42 @@ class Retirement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     note: str = ""
 
 
+class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the program starts the server of an open model by itself, where none runs at the model's base URLs yet.
+
+    What is started follows from the adapter: vLLM, or the project's own seq2seq server. Of this table, ``dtype`` and
+    ``quantization`` are part of the fingerprint, since they change answers; the rest is not.
+    """
+
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Number format of the weights; ``auto`` is the checkpoint's own."""
+    quantization: Annotated[str, Meta(min_length=1)] | None = None
+    """vLLM: one of its methods (``fp8``, ``bitsandbytes``, ...); seq2seq: ``int8``, which is LLM.int8()."""
+    weights: str | None = None
+    """Folder of the weights (``~`` is the home), or another id than ``model``; None: HATEVOLUTION_WEIGHTS/model where
+    that is a folder, else the model's id on the hub."""
+    max_model_len: PositiveInt | None = None
+    """Context window in tokens, prompt and answer together; longer sentences are rejected. None: the model's own."""
+    runner: Literal["generate", "pooling"] | None = None
+    """vLLM's runner; None: the one that the adapter's route needs."""
+    gpus: tuple[Annotated[int, Meta(ge=0)], ...] = ()
+    """Ids of the GPUs, among those that CUDA_VISIBLE_DEVICES leaves; dealt out to the base URLs in order, several to
+    one server mean tensor parallelism. Empty: the first one. Models on different GPUs are asked at the same time."""
+    extra_args: tuple[str, ...] = ()
+    """Further arguments of the server's command line."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Further environment variables of the server. No place for secrets."""
+    python: str | None = None
+    """Python of the environment that holds the server; None: HATEVOLUTION_VLLM_PYTHON or HATEVOLUTION_SEQ2SEQ_PYTHON,
+    else the one that runs this program."""
+    startup_timeout_s: PositiveFloat = 3600.0
+    """For the download of the weights, and loading them."""
+    stop_timeout_s: NonNegativeFloat = 20.0
+    """How long the server may take to end before it is killed."""
+    restarts: Annotated[int, Meta(ge=0)] = 3
+    """How often it is started again when it dies."""
+
+
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model, as asked: what is sent to whom, and how."""
 
@@ -117,6 +154,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     them. Used by the analysis alone."""
     decoding: Decoding = Decoding()
     endpoint: Endpoint = Endpoint()
+    server: Server | None = None
+    """None: somebody else runs it."""
     price: Price | None = None
     """None: free."""
     retired: Retirement | None = None

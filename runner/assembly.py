@@ -10,6 +10,7 @@ from hatevolution.runner.lane import ModelLane
 from hatevolution.runner.limits import AdaptiveConcurrency, Cooldown, Throttle
 from hatevolution.runner.pool import Endpoint, Pool
 from hatevolution.runner.provenance import utc_now
+from hatevolution.runner.serving import resources
 from hatevolution.runner.source import Source
 from hatevolution.store.reader import connect
 
@@ -110,10 +111,21 @@ def _may_refuse(config: ModelConfig) -> bool:
 
 
 def group_lanes(jobs: list[Job], lanes: list[ModelLane]) -> list[list[ModelLane]]:
-    """Return the lanes in groups: groups run side by side, the lanes of one group one after the other."""
-    groups: dict[object, list[ModelLane]] = {}
-    for job, lane in zip(jobs, lanes, strict=True):
+    """Return the lanes in groups: groups run side by side, the lanes of one group one after the other.
+
+    Models are in one group where they need the same address, or the same GPU for a server that is started here.
+    """
+    groups: list[tuple[set[object], list[tuple[int, ModelLane]]]] = []
+    for number, (job, lane) in enumerate(zip(jobs, lanes, strict=True)):
         shared = job.config.adapter in _SHARED_SERVERS
-        key: object = job.adapter.base_urls if shared else job.config.name
-        groups.setdefault(key, []).append(lane)
-    return list(groups.values())
+        needed = set(resources(job.config, job.adapter.base_urls) if shared else [job.config.name])
+        members = [(number, lane)]
+        apart = []
+        for other_needed, others in groups:
+            if needed.isdisjoint(other_needed):
+                apart.append((other_needed, others))
+            else:
+                needed |= other_needed
+                members += others
+        groups = [*apart, (needed, members)]
+    return [[lane for _, lane in sorted(members, key=lambda member: member[0])] for _, members in groups]

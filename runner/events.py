@@ -30,7 +30,7 @@ class LaneState:
     """How many may be in flight now."""
     spent_usd: float = 0.0
     phase: str = "waiting"
-    """waiting | running | paused | done | stopped"""
+    """waiting | starting (its server) | running | paused | done | stopped"""
     why: str = ""
     """Why it is paused or stopped, in words."""
     paused_until: float | None = None

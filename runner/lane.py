@@ -66,9 +66,14 @@ class ModelLane:
         self.stopped: RequestFailure | None = None
         """What ended the lane before its work was done; None where nothing did."""
 
-    def stop(self) -> None:
-        """Send nothing more; what is in flight may still come home."""
-        self._admission.stop()
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing more is to be sent."""
+        return self._admission.stopping
+
+    def stop(self, reason: RequestFailure | None = None) -> None:
+        """Send nothing more, for this reason if there is one; what is in flight may still come home."""
+        self._admission.stop(reason)
 
     async def run(self) -> None:
         """Ask until there is nothing left, the lane is stopped, or the run is."""

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from hatevolution.adapters import registry
-from hatevolution.errors import RequestFailure
+from hatevolution.adapters.serving.commands import serves
+from hatevolution.errors import ConfigError, FailureKind, RequestFailure
 from hatevolution.runner.assembly import Job
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.runner.plan import RunPlan
+    from hatevolution.runner.serving import Serving
 
 __all__ = ["Problem", "check_jobs", "make_jobs", "retirement"]
 
@@ -60,23 +62,36 @@ def make_jobs(
         if gone is not None:
             problems.append(Problem(name, gone))
             continue
+        serves(model.config)
         jobs.append(Job(model.config, registry.create(model.config, model.prompt, environ), mine))
     return jobs, problems
 
 
-async def check_jobs(jobs: list[Job]) -> tuple[list[Job], list[Problem]]:
-    """Open each adapter and probe its endpoints; return the jobs that can go ahead, and the problems of the others."""
-    problems = await asyncio.gather(*(_check(job) for job in jobs))
+async def check_jobs(jobs: list[Job], serving: Serving | None = None) -> tuple[list[Job], list[Problem]]:
+    """Open each adapter and probe its endpoints; return the jobs that can go ahead, and the problems of the others.
+
+    A server that is not there is planned with ``serving``, where its model's configuration says how to start it.
+    """
+    problems = await asyncio.gather(*(_check(job, serving) for job in jobs))
     good = [job for job, problem in zip(jobs, problems, strict=True) if problem is None]
     bad = [job for job, problem in zip(jobs, problems, strict=True) if problem is not None]
     await asyncio.gather(*(job.adapter.close() for job in bad), return_exceptions=True)
     return good, [problem for problem in problems if problem is not None]
 
 
-async def _check(job: Job) -> Problem | None:
+async def _check(job: Job, serving: Serving | None) -> Problem | None:
     """One endpoint that answers is enough: the others join when they are up."""
     await job.adapter.open()
     outcomes = await asyncio.gather(*(_probe(job, url) for url in job.adapter.base_urls))
+    gone = [outcome is not None and outcome.kind is FailureKind.UNREACHABLE for outcome in outcomes]
+    ours = serving is not None and job.config.server is not None and any(gone)
+    if ours and all(absent or outcome is None for absent, outcome in zip(gone, outcomes, strict=True)):
+        assert serving is not None  # noqa: S101 - ours
+        try:
+            serving.plan(job.config, job.adapter)
+        except ConfigError as error:
+            return Problem(job.config.name, str(error))
+        return None
     if any(outcome is None for outcome in outcomes):
         return None
     failure = outcomes[0]

@@ -18,6 +18,7 @@ from hatevolution.runner.budget import Budget
 from hatevolution.runner.events import LaneState, Listeners
 from hatevolution.runner.preflight import Problem, check_jobs, make_jobs
 from hatevolution.runner.provenance import git_revision, new_run_id, utc_now, versions
+from hatevolution.runner.serving import Serving
 from hatevolution.runner.signals import Interrupts
 from hatevolution.store.opened import RunRecord, WritableStore, process_name
 from hatevolution.store.pending import pending_count
@@ -140,6 +141,9 @@ class _Runner:
         self._lanes: list[ModelLane] = []
         self._states: list[LaneState] = []
         self._budget = Budget(options.budget_usd)
+        self._serving = Serving(
+            options.environ, plan.store.with_suffix(".servers"), tell=listeners, redact=self._redactor.text
+        )
 
     def carry_out(self, display: Callable[..., AbstractContextManager[None]] | None) -> RunResult:
         try:
@@ -176,7 +180,7 @@ class _Runner:
     async def _ask(self, display: Callable[..., AbstractContextManager[None]] | None) -> bool:
         jobs, self._problems = make_jobs(self._plan, self._pending, self._options.environ)
         try:
-            jobs, more = await check_jobs(jobs)
+            jobs, more = await check_jobs(jobs, self._serving)
             self._problems += more
             for problem in self._problems:
                 self._tell("not_asked", model=problem.model, why=problem.why)
@@ -232,7 +236,7 @@ class _Runner:
         async def one_after_the_other(lanes: list[ModelLane]) -> None:
             for lane in lanes:
                 try:
-                    await lane.run()
+                    await self._serving.run(lane)
                 except Exception as error:
                     # A bug in one lane must not end the night of the others; it is told, and its rest is missing.
                     why = self._redactor.text("".join(traceback.format_exception(error)))

@@ -1,0 +1,1 @@
+"""The servers of open models: how they are started, watched and stopped. See design/serving.md."""
