@@ -61,6 +61,9 @@ def meaning(status: int, error: ErrorBody) -> FailureKind:
     if status == 400 and error.param is None and _TOO_LONG_TEXT.search(error.message or ""):
         # Older releases name no parameter; there the text is all there is.
         return FailureKind.TOO_LONG
+    if status == 400 and error.param == "prompt":
+        # The prompt itself can't be taken: it is empty, or the tokeniser does not get through it.
+        return FailureKind.UNSENDABLE
     return FailureKind.PERMANENT
 
 

@@ -40,7 +40,7 @@ K = FailureKind
 MEANINGS: list[tuple[int, Any, FailureKind]] = [
     (400, vllm_error(400, param="input_text"), K.TOO_LONG),
     (400, vllm_error(400, param="input_tokens"), K.TOO_LONG),
-    (400, vllm_error(400, param="prompt", message="The decoder prompt cannot be empty"), K.PERMANENT),
+    (400, vllm_error(400, param="prompt", message="The decoder prompt cannot be empty"), K.UNSENDABLE),
     (400, vllm_error(400, "Bad Request", message="[{'loc': ...}]"), K.PERMANENT),
     (400, {"object": "error", "message": "This model's maximum context length is 9 tokens.", "code": 400}, K.TOO_LONG),
     (400, "not json", K.PERMANENT),
