@@ -177,19 +177,7 @@ class DatasetConfig(Layout, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.title or self.name
 
 
-_INHERITED: Final = (
-    "loader",
-    "format",
-    "columns",
-    "labels",
-    "filters",
-    "replace",
-    "no_year",
-    "sheet",
-    "encoding",
-    "delimiter",
-    "years",
-)
+_INHERITED: Final = {item.name for item in msgspec.structs.fields(Layout)} - {"files"} | {"years"}
 """What ``like`` hands on: how rows are read, and nothing about where they come from."""
 
 
@@ -229,7 +217,11 @@ def _with_inheritance(path: Path, below: tuple[Path, ...]) -> DatasetConfig:
         return config
     if path.resolve() in below:
         raise ConfigError(f"{path}: like = {config.like!r} leads back to this file.")
-    base = _with_inheritance(find(config.like, "datasets", path.parent), (*below, path.resolve()))
+    try:
+        base_path = find(config.like, "datasets", path.parent)
+    except ConfigError as error:
+        raise ConfigError(f"{path}, key 'like': {error}") from None
+    base = _with_inheritance(base_path, (*below, path.resolve()))
     defaults = {item.name: _default(item) for item in msgspec.structs.fields(DatasetConfig)}
     unsaid = {name: getattr(base, name) for name in _INHERITED if getattr(config, name) == defaults[name]}
     return msgspec.structs.replace(config, **unsaid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -97,7 +98,9 @@ class _Transfer:
         first_pause_s: float,
     ) -> None:
         self._session, self._item, self._part, self._progress = session, item, part, progress
-        self._pause = tenacity.wait_exponential_jitter(first_pause_s, max=_LONGEST_PAUSE_S, jitter=first_pause_s)
+        self._first_pause_s = first_pause_s
+            0, first_pause_s
+        )
         self._fruitless = 0
 
     async def run(self) -> LocatedFile:
@@ -141,7 +144,11 @@ class _Transfer:
     def _wait(self, state: tenacity.RetryCallState) -> float:
         error = None if state.outcome is None else state.outcome.exception()
         asked = error.pause_s if isinstance(error, _PassingError) else None
-        return self._pause(state) if asked is None else asked
+        if asked is not None:
+            return asked
+        # Counted from the last byte that came: a connection that breaks off every minute is no reason to slow down.
+        growing = min(self._first_pause_s * 2**self._fruitless, _LONGEST_PAUSE_S)
+        return growing + random.uniform(0, self._first_pause_s)
 
     async def _attempt(self) -> None:
         before = self._part.size()

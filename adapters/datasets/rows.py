@@ -10,6 +10,7 @@ import difflib
 from collections import Counter
 from dataclasses import dataclass
 from itertools import compress, islice
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hatevolution.adapters.datasets.values import as_text, lost_digits
@@ -27,11 +28,11 @@ __all__ = [
     "Block",
     "Wanted",
     "bad_row",
-    "blocks_of_rows",
     "column_indices",
     "no_column",
     "read_blocks",
-    "typed_row",
+    "typed_blocks",
+    "typed_column",
 ]
 
 BLOCK_ROWS: Final = 256
@@ -111,17 +112,50 @@ def _filtered(block: Block, count: int, allowed: Sequence[frozenset[str]]) -> Bl
     return Block(list(compress(block.numbers, keep)), columns)
 
 
-def blocks_of_rows(rows: Iterable[Sequence[str | None]], first: int) -> Iterator[Block]:
-    """Yield rows that all count, in blocks.
+def typed_blocks(path: Path, wanted: Wanted, rows: Iterable[Sequence[Any]], first: int) -> Iterator[Block]:
+    """Yield rows of a typed format in blocks, as text.
 
     Args:
-        rows: The wanted cells of each row.
-        first: Number of the first one.
+        path: The file, for errors.
+        wanted: What the columns are.
+        rows: The wanted values of each row.
+        first: Number of the first row.
+
+    Raises:
+        DataError: See :func:`typed_column`.
     """
     stream = iter(rows)
     while some := list(islice(stream, BLOCK_ROWS)):
-        yield Block(range(first, first + len(some)), list(zip(*some, strict=True)))
+        numbers = range(first, first + len(some))
+        columns = zip(wanted.names, zip(*some, strict=True), strict=True)
+        yield Block(numbers, [typed_column(path, numbers, wanted, name, values) for name, values in columns])
         first += len(some)
+
+
+def typed_column(
+    path: Path, numbers: Sequence[int], wanted: Wanted, name: str, values: Sequence[Any]
+) -> Sequence[str | None]:
+    """Return the values of one column as text.
+
+    Raises:
+        DataError: A cell is no single value, or an id was stored as a number that has lost its last digits.
+    """
+    kinds = set(map(type, values))
+    if kinds <= {str, NoneType}:
+        return values
+    if kinds == {int}:
+        return list(map(str, values))
+    return [_typed_cell(path, number, wanted, name, value) for number, value in zip(numbers, values, strict=True)]
+
+
+def _typed_cell(path: Path, row: int, wanted: Wanted, name: str, value: Any) -> str | None:
+    if name == wanted.exact and lost_digits(value):
+        what = f"the id in {name!r} is stored as the number {value!r}, which has lost its last digits"
+        raise bad_row(path, row, f"{what}; ids of more than 15 digits have to be stored as text")
+    try:
+        return as_text(value)
+    except TypeError as error:
+        raise bad_row(path, row, f"{name!r} holds {error}, where one value is expected") from None
 
 
 def bad_row(path: Path, row: int, what: str) -> DataError:
@@ -151,25 +185,3 @@ def column_indices(path: Path, header: Sequence[str], wanted: Wanted) -> list[in
                 f"{path} has {counts[name]} columns named {name!r}, so it is not clear which one is meant; rename one."
             )
     return [header.index(name) for name in wanted.names]
-
-
-def typed_row(path: Path, row: int, wanted: Wanted, values: Sequence[Any]) -> list[str | None]:
-    """Return the cells of a typed format as text.
-
-    Raises:
-        DataError: A cell is no single value, or an id was stored as a number that has lost its last digits.
-    """
-    cells = []
-    for name, value in zip(wanted.names, values, strict=True):
-        try:
-            cells.append(as_text(value))
-        except TypeError as error:
-            raise bad_row(path, row, f"{name!r} holds {error}, where one value is expected") from None
-        if name == wanted.exact and lost_digits(value):
-            raise bad_row(
-                path,
-                row,
-                f"the id in {name!r} is stored as the number {value!r}, which has lost its last digits; "
-                "ids of more than 15 digits have to be stored as text",
-            )
-    return cells

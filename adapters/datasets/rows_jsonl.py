@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hatevolution.adapters.datasets.rows import bad_row, blocks_of_rows, no_column, typed_row
+from hatevolution.adapters.datasets.rows import bad_row, no_column, typed_blocks
 from hatevolution.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def jsonl_blocks(path: Path, wanted: Wanted) -> Iterator[Block]:
     Raises:
         DataError: The file can't be read, a line is no JSON object, or one lacks a required key.
     """
-    return blocks_of_rows(_rows(path, wanted), 1)
+    return typed_blocks(path, wanted, _rows(path, wanted), 1)
 
 
-def _rows(path: Path, wanted: Wanted) -> Iterator[list[str | None]]:
+def _rows(path: Path, wanted: Wanted) -> Iterator[list[Any]]:
     absent = set(wanted.names)
     seen: tuple[str, ...] = ()
     try:
@@ -48,7 +48,7 @@ def _rows(path: Path, wanted: Wanted) -> Iterator[list[str | None]]:
                 if absent:
                     absent -= values.keys()
                     seen = tuple(values)
-                yield typed_row(path, number, wanted, [values.get(name) for name in wanted.names])
+                yield [values.get(name) for name in wanted.names]
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}.") from None
     if absent and seen:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from hatevolution.adapters.datasets.rows import Block, Wanted, column_indices, typed_row
+from hatevolution.adapters.datasets.rows import BLOCK_ROWS, Block, Wanted, column_indices, typed_column
 from hatevolution.errors import DataError
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["parquet_blocks"]
 
-_BLOCK: Final = 65_536
-"""Rows in memory at a time."""
+_READ_ROWS: Final = 65_536
+"""Rows that Polars holds at a time."""
 
 
 def parquet_blocks(path: Path, wanted: Wanted) -> Iterator[Block]:
@@ -29,20 +29,16 @@ def parquet_blocks(path: Path, wanted: Wanted) -> Iterator[Block]:
         table = pl.scan_parquet(path, glob=False)
         column_indices(path, list(table.collect_schema()), wanted)
         height = table.select(pl.len()).collect().item()
-        for start in range(0, height, _BLOCK):
-            frame = table.select(dict.fromkeys(wanted.names)).slice(start, _BLOCK).collect()
-            numbers = range(start + 1, start + 1 + frame.height)
-            yield Block(numbers, [_texts(path, numbers, wanted, name, frame[name]) for name in wanted.names])
+        for start in range(0, height, _READ_ROWS):
+            frame = table.select(list(dict.fromkeys(wanted.names))).slice(start, _READ_ROWS).collect()
+            for number, piece in enumerate(frame.iter_slices(BLOCK_ROWS)):
+                after = start + number * BLOCK_ROWS
+                numbers = range(after + 1, after + 1 + piece.height)
+                yield Block(
+                    numbers, [typed_column(path, numbers, wanted, name, piece[name].to_list()) for name in wanted.names]
+                )
     except pl.exceptions.PolarsError as error:
         reason = str(error).partition("\n")[0]
         raise DataError(f"{path} can't be read as Parquet: {reason}.") from None
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror or error}.") from None
-
-
-def _texts(path: Path, numbers: range, wanted: Wanted, name: str, cells: pl.Series) -> list[str | None]:
-    if cells.dtype == pl.String:
-        return cells.to_list()
-    column = Wanted(names=(name,), exact=wanted.exact)
-    values = cells.to_list()
-    return [typed_row(path, number, column, [value])[0] for number, value in zip(numbers, values, strict=True)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
-from hatevolution.adapters.datasets.rows import blocks_of_rows, column_indices, typed_row
+from hatevolution.adapters.datasets.rows import column_indices, typed_blocks
 from hatevolution.adapters.datasets.values import as_text
 from hatevolution.errors import DataError
 
@@ -34,8 +34,7 @@ def xlsx_blocks(path: Path, wanted: Wanted, sheet: str | None) -> Iterator[Block
         grid.pop()
     header = [_heading(cell) for cell in grid[0]] if grid else []
     indices = column_indices(path, header, wanted)
-    rows = (typed_row(path, number, wanted, [row[at] for at in indices]) for number, row in enumerate(grid[1:], 2))
-    yield from blocks_of_rows(rows, 2)
+    yield from typed_blocks(path, wanted, ([row[at] for at in indices] for row in grid[1:]), 2)
 
 
 def _grid(path: Path, sheet: str | None) -> list[list[Any]]:
