@@ -99,8 +99,6 @@ class _Transfer:
     ) -> None:
         self._session, self._item, self._part, self._progress = session, item, part, progress
         self._first_pause_s = first_pause_s
-            0, first_pause_s
-        )
         self._fruitless = 0
 
     async def run(self) -> LocatedFile:
