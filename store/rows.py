@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hatevolution.store.text import encode, encode_body
+from hatevolution.store.text import encode, encode_body, visible
 
 if TYPE_CHECKING:
     import sqlite3
@@ -101,6 +101,11 @@ _INTENTS = ("intents", "intent, run, model, dataset, sentences, at", "")
 Row = tuple[Any, ...]
 
 
+def _name(text: str | None) -> str | None:
+    """Return an endpoint's word for a TEXT column, which holds valid Unicode alone; the body has it as it came."""
+    return text if text is None or text.isascii() else visible(text)
+
+
 class Tables:
     """Rows of one commit, by table."""
 
@@ -123,9 +128,9 @@ class Tables:
                 record.latency_s,
                 record.base_url,
                 reply.http_status,
-                reply.request_id,
-                reply.served_model,
-                reply.system_fingerprint,
+                _name(reply.request_id),
+                _name(reply.served_model),
+                _name(reply.system_fingerprint),
                 reply.prompt_tokens,
                 reply.completion_tokens,
                 record.cost_usd,
@@ -143,7 +148,7 @@ class Tables:
                     answer.status.value,
                     answer.raw_text,
                     None if scores is None else json.dumps(scores),
-                    answer.finish_reason,
+                    _name(answer.finish_reason),
                     answer.prompt_sha256,
                     answer.prompt_tokens,
                     answer.completion_tokens,
@@ -168,10 +173,10 @@ class Tables:
                     record.attempt,
                     record.kind,
                     record.http_status,
-                    record.code,
+                    _name(record.code),
                     record.message,
                     record.body,
-                    record.request_id,
+                    _name(record.request_id),
                     record.base_url,
                     record.latency_s,
                     record.maybe_billed,

@@ -157,7 +157,7 @@ def test_a_changed_sentence_is_refused_and_the_field_is_named(store: WritableSto
     others = sentences(3)
     put_set(store, [*others, WHOLE])
     before = store.connection.execute("SELECT * FROM datasets").fetchall()
-    with pytest.raises(StoreError, match=f"sentence number 4.*id '1', changed: {field}") as caught:
+    with pytest.raises(StoreError, match=rf"sentence number 4.*id '1', changed: {field}") as caught:
         put_set(store, [*others, WHOLE._replace(**{field: value})], files=[{"name": "changed"}])
     assert "new name" in str(caught.value)
     assert store.connection.execute("SELECT * FROM datasets").fetchall() == before
@@ -166,11 +166,11 @@ def test_a_changed_sentence_is_refused_and_the_field_is_named(store: WritableSto
 def test_another_order_a_missing_and_a_new_sentence_are_refused(store: WritableStore) -> None:
     rows = sentences(5)
     put_set(store, rows)
-    with pytest.raises(StoreError, match="number 2.*'s1' in the store, 's2' now"):
+    with pytest.raises(StoreError, match=r"number 2.*'s1' in the store, 's2' now"):
         put_set(store, [rows[0], rows[2], rows[1], *rows[3:]])
-    with pytest.raises(StoreError, match="number 5.*'s4' is no longer in the set"):
+    with pytest.raises(StoreError, match=r"number 5.*'s4' is no longer in the set"):
         put_set(store, rows[:4])
-    with pytest.raises(StoreError, match="number 6.*'s5' is not in the store"):
+    with pytest.raises(StoreError, match=r"number 6.*'s5' is not in the store"):
         put_set(store, sentences(6))
     assert store.connection.execute("SELECT count(*) FROM sentences").fetchone() == (5,)
 

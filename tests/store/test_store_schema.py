@@ -23,7 +23,8 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     connection.execute("PRAGMA foreign_keys = 1")
     connection.execute(
-        "INSERT INTO responses (response, run, received_at, latency_s, base_url, body) VALUES (1, ?, 'x', 0.5, 'u', 'b')",
+        "INSERT INTO responses (response, run, received_at, latency_s, base_url, body) "
+        "VALUES (1, ?, 'x', 0.5, 'u', 'b')",
         [RUN],
     )
     connection.execute(
@@ -64,7 +65,8 @@ def test_an_answer_is_not_replaced_from_a_sql_shell(connection: sqlite3.Connecti
 @pytest.mark.parametrize(
     "statement",
     [
-        "REPLACE INTO responses (response, run, received_at, latency_s, base_url, body) VALUES (1, ?, 'y', 1, 'v', 'c')",
+        "REPLACE INTO responses (response, run, received_at, latency_s, base_url, body) "
+        "VALUES (1, ?, 'y', 1, 'v', 'c')",
         "REPLACE INTO failures (failure, model, dataset, sentence, run, failed_at, attempt, kind, message) "
         "VALUES (1, 'm', 'set', 's1', ?, 'y', 2, 'x', 'z')",
     ],
@@ -112,7 +114,8 @@ def test_a_sentence_has_the_values_that_it_may_have(connection: sqlite3.Connecti
 
 def test_every_table_is_strict(connection: sqlite3.Connection) -> None:
     tables = connection.execute(
-        "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE '%sqlite%'"
+        "SELECT name, strict FROM pragma_table_list "
+        "WHERE schema = 'main' AND type = 'table' AND name NOT LIKE '%sqlite%'"
     ).fetchall()
     assert len(tables) >= 7
     assert [name for name, strict in tables if not strict] == []
