@@ -145,7 +145,7 @@ class _Transfer:
         if asked is not None:
             return asked
         # Counted from the last byte that came: a connection that breaks off every minute is no reason to slow down.
-        growing = min(self._first_pause_s * 2**self._fruitless, _LONGEST_PAUSE_S)
+        growing = min(self._first_pause_s * 2.0**self._fruitless, _LONGEST_PAUSE_S)
         return growing + random.uniform(0, self._first_pause_s)
 
     async def _attempt(self) -> None:

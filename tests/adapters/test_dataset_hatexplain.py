@@ -25,7 +25,7 @@ POSTS: list[Post] = [
 ]
 
 
-def originals(folder: Path, posts: list[Post] = POSTS, **divisions: list[str]) -> tuple[Path, Path]:
+def originals(folder: Path, posts: list[Post] = POSTS, /, **divisions: list[str]) -> tuple[Path, Path]:
     data: dict[str, Any] = {
         key: {
             "post_id": key,

@@ -17,7 +17,7 @@ from hatevolution.errors import DataError
 HEADER = ["id", "text", "label"]
 
 
-def config(sha256: str | None = None, size: int | None = None, **said: object) -> DatasetConfig:
+def config(sha256: str | None = None, size: int | None = None, /, **said: object) -> DatasetConfig:
     known: dict[str, object] = {"name": "there", "columns": COLUMNS, "labels": LABELS}
     source = SourceFile(name="the file.csv", url="https://example.org/the%20file.csv", sha256=sha256, bytes=size)
     return DatasetConfig(**{**known, "files": (source,), **said})  # type: ignore[arg-type]

@@ -56,8 +56,9 @@ def write_csv(path: Path, header: list[str], rows: list[list[str]], terminator: 
     """A CSV file as the csv module writes it."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         # Python 3.11's writer leaves a bare carriage return without the quotes that its reader needs.
-        quoting = csv.QUOTE_ALL if any("\r" in cell for row in rows for cell in row) else csv.QUOTE_MINIMAL
-        csv.writer(stream, lineterminator=terminator, quoting=quoting).writerows([header, *rows])
+        bare = any("\r" in cell for row in rows for cell in row)
+        writer = csv.writer(stream, lineterminator=terminator, quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
+        writer.writerows([header, *rows])
     return path
 
 
