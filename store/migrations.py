@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hatevolution.errors import StoreError
 from hatevolution.store.schema import INITIAL
+from hatevolution.store.second_schema import SECOND_ANSWERS
 from hatevolution.store.verdict_schema import VERDICTS
 
 if TYPE_CHECKING:
@@ -43,12 +44,18 @@ def _m002_verdicts(db: Database) -> None:
         db.execute(statement)
 
 
+def _m003_second_answers(db: Database) -> None:
+    for statement in _statements(SECOND_ANSWERS):
+        db.execute(statement)
+
+
 MIGRATIONS: dict[str, Callable[[Database], None]] = {
     "m001_initial": _m001_initial,
     "m002_verdicts": _m002_verdicts,
+    "m003_second_answers": _m003_second_answers,
 }
 
-ADDITIVE = frozenset({"m002_verdicts"})
+ADDITIVE = frozenset({"m002_verdicts", "m003_second_answers"})
 """Migrations that only add tables of their own: a store that has not had them yet can be read as it is."""
 
 

@@ -91,7 +91,7 @@ def counting(connection: sqlite3.Connection, sample: int, who: str | None = None
     rows = connection.execute(
         "SELECT v.model, v.dataset, v.sentence, v.who, v.judgement FROM sampled AS s "
         "JOIN verdicts AS v ON v.model = s.model AND v.dataset = s.dataset AND v.sentence = s.sentence "
-        "WHERE s.sample = ? AND (? IS NULL OR v.who = ?) ORDER BY v.verdict",
+        "WHERE s.sample = ? AND (? IS NULL OR v.who = ?) ORDER BY v.judged_at, v.verdict",
         [sample, who, who],
     )
     return {(Key(*row[:3]), row[3]): row[4] for row in rows}
