@@ -1,0 +1,1 @@
+"""Labels, metrics, correlations and tables, derived from a store alone."""

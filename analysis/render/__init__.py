@@ -1,0 +1,1 @@
+"""Tables for people: on the terminal, and as CSV, Parquet, Markdown and LaTeX files."""

@@ -1,0 +1,47 @@
+"""What stands below a table: why cells are empty, and what its numbers stand on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hatevolution.analysis.tables import Cell, Table
+
+__all__ = ["coverage_note", "footnotes", "mark", "reference", "uniform_n"]
+
+_SUPERSCRIPTS: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def footnotes(table: Table) -> dict[str, int]:
+    """Return the reasons of a table's empty cells, numbered in order of appearance."""
+    empty = [cell for row in table.rows for cell in row.cells if cell.value is None]
+    reasons = dict.fromkeys(cell.reason for cell in empty)
+    return {reason: number for number, reason in enumerate(filter(None, reasons), 1)}
+
+
+def reference(cell: Cell, notes: dict[str, int]) -> str:
+    """Return the mark that leads from an empty cell to its reason; empty for other cells."""
+    if cell.value is not None or cell.reason is None:
+        return ""
+    return mark(notes[cell.reason])
+
+
+def mark(number: int) -> str:
+    """Return a footnote's number as superscript digits."""
+    return str(number).translate(_SUPERSCRIPTS)
+
+
+def uniform_n(table: Table, index: int) -> int | None:
+    """Return the number of rows that all models of a column share; None where they differ."""
+    found = {row.cells[index].n for row in table.rows if row.compared and row.cells[index].n is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def coverage_note(table: Table) -> str | None:
+    """Say how to read the coverage; None for tables whose numbers are not of rows."""
+    cells = [cell for row in table.rows for cell in row.cells if cell.n is not None]
+    if not cells:
+        return None
+    if any(cell.incomplete for cell in cells):
+        return "A number that does not stand on all its n rows has the count of those it stands on beside it."
+    return "Every number stands on all its rows."

@@ -1,0 +1,171 @@
+"""A table as the study prints it: titled, rounded, with best values marked and the coverage of every number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["NO_VALUE", "Best", "Cell", "Column", "Format", "Row", "Table", "marked", "text_cell", "value_cell"]
+
+NO_VALUE: Final = "–"
+
+Best = Literal["highest", "lowest"]
+Format = Literal["f1", "percent", "deviation", "coefficient", "number"]
+
+_FORMATS: Final[dict[Format, Callable[[float], str]]] = {
+    "f1": lambda value: _unpadded(f"{value:.4f}"),
+    "percent": lambda value: f"{100 * value:.2f}",
+    "deviation": lambda value: f"{value:.4f}",
+    "coefficient": lambda value: f"{value:.4f}",
+    "number": lambda value: f"{value:.0f}",
+}
+
+
+def _unpadded(text: str) -> str:
+    """Return a number without the zero before its point, as the study prints F1."""
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell; a number carries what it stands on."""
+
+    text: str
+    value: float | None = None
+    """Full precision; rates are fractions here."""
+    counted: int | None = None
+    """Rows that the value stands on."""
+    n: int | None = None
+    """Rows there are."""
+    reason: str | None = None
+    """Why there is no value."""
+    best: bool = False
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the number stands on fewer rows than there are."""
+        return self.value is not None and self.n is not None and self.counted != self.n
+
+    @property
+    def coverage(self) -> str:
+        """``counted/n``; empty where the cell is no number of a metric."""
+        return "" if self.n is None else f"{self.counted}/{self.n}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column; ``over`` is the heading above it that it shares with its neighbours."""
+
+    name: str
+    over: str = ""
+    best: Best | None = None
+
+    @property
+    def full_name(self) -> str:
+        """The heading in one line."""
+        return f"{self.over} {self.name}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row; ``compared`` says whether its values may be the best ones."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    compared: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of the study (``key`` is its number there), or one that the study has not got."""
+
+    key: str
+    title: str
+    corner: str
+    """Heading of the first column."""
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def frame(self) -> pl.DataFrame:
+        """Return the tidy form: one row per cell.
+
+        Returns:
+            Columns table, row, column, text, value, counted, n, reason, best.
+        """
+        return pl.DataFrame(
+            [
+                (
+                    self.key,
+                    row.name,
+                    column.full_name,
+                    cell.text,
+                    cell.value,
+                    cell.counted,
+                    cell.n,
+                    cell.reason,
+                    cell.best,
+                )
+                for row in self.rows
+                for column, cell in zip(self.columns, row.cells, strict=True)
+            ],
+            schema={
+                "table": pl.String,
+                "row": pl.String,
+                "column": pl.String,
+                "text": pl.String,
+                "value": pl.Float64,
+                "counted": pl.Int64,
+                "n": pl.Int64,
+                "reason": pl.String,
+                "best": pl.Boolean,
+            },
+            orient="row",
+        )
+
+
+def text_cell(text: str) -> Cell:
+    """Return a cell that is no number."""
+    return Cell(text=text)
+
+
+def value_cell(
+    value: float | None, form: Format, *, counted: int | None = None, n: int | None = None, reason: str | None = None
+) -> Cell:
+    """Return a number's cell, rounded as the study rounds."""
+    text = NO_VALUE if value is None else _FORMATS[form](value)
+    return Cell(text=text, value=value, counted=counted, n=n, reason=reason)
+
+
+def marked(columns: Sequence[Column], rows: Sequence[Row], excluded: Sequence[tuple[str, int]] = ()) -> tuple[Row, ...]:
+    """Return the rows with the best value of each column marked; ties, as printed, are all marked.
+
+    Args:
+        columns: Say whether high or low is best.
+        rows: Those with ``compared`` compete.
+        excluded: Cells that may not be best although their value is, as (row name, column index).
+    """
+    marks: set[tuple[str, int]] = set()
+    for index, column in enumerate(columns):
+        if column.best is None:
+            continue
+        competing = [
+            (row.name, row.cells[index])
+            for row in rows
+            if row.compared and row.cells[index].value is not None and (row.name, index) not in excluded
+        ]
+        if len(competing) > 1:
+            pick = max if column.best == "highest" else min
+            top = pick(float(cell.text) for _, cell in competing)
+            marks |= {(name, index) for name, cell in competing if float(cell.text) == top}
+    return tuple(
+        replace(
+            row, cells=tuple(replace(cell, best=(row.name, index) in marks) for index, cell in enumerate(row.cells))
+        )
+        for row in rows
+    )

@@ -1,0 +1,83 @@
+"""``hatevolution score``: the study's tables from a store, without asking a model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hatevolution.cli.options import names, store_option
+
+if TYPE_CHECKING:
+    from hatevolution.analysis.report import Report
+
+__all__ = ["command"]
+
+_INVALID = ("drop", "wrong", "class", "raw", "worst", "best")  # hatevolution.analysis.metrics.INVALID_POLICIES
+_FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.files.FORMATS
+
+
+@click.command(name="score")
+@store_option
+@click.option("--models", callback=names, metavar="NAMES", help="Only these models, separated by commas.")
+@click.option("--datasets", callback=names, metavar="NAMES", help="Only these data sets, separated by commas.")
+@click.option(
+    "--parser",
+    default="paper",
+    show_default=True,
+    metavar="POLICY",
+    help="How answers are read: paper (each model's own rule), strict, lenient, another policy's name, or a TOML file.",
+)
+@click.option(
+    "--invalid",
+    type=click.Choice(_INVALID),
+    default="drop",
+    show_default=True,
+    help="What an invalid answer counts as.",
+)
+@click.option("--tables", "wanted", callback=names, metavar="KEYS", help="Only these tables (3, 4, A7, ...).")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables into this folder too.")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="csv", show_default=True, help="Of --out.")
+@click.option("--json", "as_json", is_flag=True, help="Print one tidy JSON document instead of tables.")
+def command(
+    store: str,
+    models: list[str] | None,
+    datasets: list[str] | None,
+    parser: str,
+    invalid: str,
+    wanted: list[str] | None,
+    out: Path | None,
+    form: str,
+    as_json: bool,
+) -> None:
+    """Derive every score and table from a store, asking nobody.
+
+    Tables follow from what a data set has: years give Experiment 1's, pairs Experiment 2's, any other the static ones.
+    Scores that a policy changes are derived anew from the raw answers, which stay as they are.
+    """
+    from hatevolution.analysis import report
+
+    made = report.make(store, parser=parser, invalid=invalid, models=models, datasets=datasets, tables=wanted)
+    if out is not None:
+        written = report.write(made, out, form)
+        click.echo(f"{len(written)} files written to {out}", err=True)
+    if as_json:
+        click.echo(json.dumps(report.as_json(made), indent=1, allow_nan=False))
+    else:
+        _show(made)
+
+
+def _show(made: Report) -> None:
+    from rich.console import Console
+
+    from hatevolution.analysis.render.terminal import print_table, print_text
+
+    # A pipe has no width; 200 columns hold Table 3 in one piece.
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 200)
+    for table in made.tables:
+        print_table(console, table)
+    for line in made.footer():
+        print_text(console, line)

@@ -1,0 +1,168 @@
+"""``hatevolution score`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from reference import rows, sentence_metrics
+from store_maker import Made, MadeSentence, Maker, generate
+
+from hatevolution.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return generate(tmp_path_factory.mktemp("score") / "s.db", 5)
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["score", *args])
+    captured = capsys.readouterr()
+    code = ended.value.code
+    return (code if isinstance(code, int) else 0), captured.out, captured.err
+
+
+def document(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    code, out, _ = run(capsys, *args, "--json")
+    assert code == 0
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_json_is_tidy_and_equals_scikit_learn(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "--store", str(made.path))
+    assert (found["parser"], found["invalid"]) == ("paper", "drop")
+    compared = 0
+    for row in found["scores"]:
+        assert row["n"] == sum(row[name] for name in ("scored", "invalid", "refused", "rejected", "missing"))
+        assert (row["value"] is None) == ("reason" in row)
+        if row["group"] is not None or row["metric"] != "macro_f1" or row["model"] == "Together":
+            continue
+        records = [r for r in rows(made, row["model"], row["dataset"]) if r["gold"] is not None]
+        if row["dataset"] == "paired":
+            records = [record for record in records if record["role"] == "original"]
+        golds, outcomes, raw = ([str(r[name]) for r in records] for name in ("gold", "outcome", "raw"))
+        expected = sentence_metrics(golds, outcomes, raw, "drop")["macro_f1"]
+        assert row["value"] is None if expected is None else abs(row["value"] - expected) <= 1e-12
+        compared += 1
+    assert compared == len(made.models) * len(made.datasets)
+    years = {row["group"]["year"] for row in found["scores"] if row["group"] and "year" in row["group"]}
+    assert years == {2016, 2017, 2018, 2019, 2020, 2021, 2022}
+
+
+def test_tables_come_in_the_studys_order(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--store", str(made.path))
+    assert code == 0
+    keys = [line.split(".")[0].removeprefix("Table ") for line in out.splitlines() if line.startswith("Table ")]
+    assert keys == [
+        "3", "3:timed-gap", "4",
+        "static:cases", "static:plain", "static:one-class", "static:unlabelled", "static:empty",
+        "2", "5", "A1", "A1:timed-gap", "A2", "A3", "A4", "A5", "A6", "A11", "A12", "A13",
+        "functionality:cases", "target:cases",
+    ]  # fmt: skip
+    assert "An invalid answer counts as (drop): left out (as published)." in out
+    assert "paper-exact@1" in out
+
+
+def test_another_parser_sends_nothing_and_changes_text_models_alone(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paper = document(capsys, "--store", str(made.path))
+    strict = document(capsys, "--store", str(made.path), "--parser", "strict")
+    parsers = {model["model"]: model["parser"] for model in strict["models"]}
+    assert parsers["gappy-exact"] == "strict" and parsers["scores"] == "paper-threshold"
+    changed = {
+        old["model"]
+        for old, new in zip(paper["scores"], strict["scores"], strict=True)
+        if old != new
+    }  # fmt: skip
+    assert changed and changed <= {name for name, parser in parsers.items() if parser == "strict"}
+    _, out, _ = run(capsys, "--store", str(made.path), "--parser", "strict", "--tables", "2")
+    assert "so that scores, flags, classes, member-a, member-b kept their own rule" in out
+
+
+def test_selection(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "--store", str(made.path), "--models", "flags,classes", "--datasets", "plain")
+    assert {row["model"] for row in found["scores"]} == {"flags", "classes"}
+    assert {row["dataset"] for row in found["scores"]} == {"plain"}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "md", "latex"])
+def test_out_writes_files_and_says_so_on_standard_error(
+    made: Made, capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str
+) -> None:
+    code, out, err = run(
+        capsys, "--store", str(made.path), "--tables", "3,4", "--out", str(tmp_path / "t"), "--format", form
+    )
+    assert code == 0 and "Table 3." in out and "files written to" in err
+    ending = {"latex": "tex"}.get(form, form)
+    assert (tmp_path / "t" / f"table-4.{ending}").is_file()
+    assert (tmp_path / "t" / ("scores.parquet" if form == "parquet" else "scores.csv")).is_file()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--models", "flgs"], "did you mean 'flags'"),
+        (["--datasets", "plains"], "did you mean 'plain'"),
+        (["--parser", "lenint"], "did you mean 'lenient'"),
+        (["--tables", "A77"], "There is no table 'A77'"),
+        (["--parser", "./none.toml"], "can't be read"),
+        (["--invalid", "dropp"], "Invalid value for '--invalid'"),
+    ],
+)
+def test_wrong_names_are_one_sentence(
+    made: Made, capsys: pytest.CaptureFixture[str], args: list[str], message: str
+) -> None:
+    code, out, err = run(capsys, "--store", str(made.path), *args)
+    assert code == 2 and out == "" and message in err and "Traceback" not in err
+
+
+def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HATEVOLUTION_STORE", raising=False)
+    assert run(capsys)[0] == 2
+    code, _, err = run(capsys, "--store", str(tmp_path / "none.db"))
+    assert code == 2 and "There is no store at" in err
+    (tmp_path / "text.db").write_text("no database at all, but long enough to be read as one" * 20)
+    code, _, err = run(capsys, "--store", str(tmp_path / "text.db"))
+    assert code == 2 and "Traceback" not in err
+
+
+def test_the_store_may_come_from_the_environment(
+    made: Made, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HATEVOLUTION_STORE", str(made.path))
+    assert run(capsys, "--tables", "2")[0] == 0
+
+
+def test_nothing_in_a_store_acts_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    maker = Maker(tmp_path / "s.db")
+    evil = "\x1b]0;owned\x07[red]model\u202e"
+    maker.model("m", title=evil)
+    maker.dataset("d", [MadeSentence(id="1", functionality="=1+1\x1b[2J")], title=evil)
+    maker.answers("m", "d", ["respectful"])
+    code, out, _ = run(capsys, "--store", str(maker.done().path))
+    assert code == 0 and "\x1b" not in out and "\u202e" not in out and "[red]model" in out
+
+
+def test_scoring_leaves_the_store_as_it_was(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    before = made.path.read_bytes()
+    run(capsys, "--store", str(made.path))
+    assert made.path.read_bytes() == before
+
+
+def test_the_command_is_imported_without_the_heavy_packages() -> None:
+    code = (
+        "import sys, hatevolution.cli.score\n"
+        "print([name for name in ('polars', 'scipy', 'numpy', 'rich.table') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
