@@ -29,6 +29,7 @@ _LINE_S = 15.0
 _WHY = 160
 
 _TELL = {
+    "note": "note: {text}",
     "run_started": "asking for {pending} answers",
     "not_asked": "not asked: {model}: {why}",
     "lane_crashed": "{model} ended by an internal error; the other models go on ({why})",

@@ -86,7 +86,11 @@ def execute(
     """
     run = new_run_id()
     with WritableStore(plan.store, run) as store:
+        tell = Listeners(listeners)
         _register(store, plan, run, options)
+        for dataset in plan.datasets:
+            for note in dataset.located.warnings:
+                tell("note", text=note)
         pending = {
             (model.config.name, dataset.record.name): pending_count(
                 store.connection, model.config.name, dataset.record.name, options.limit
@@ -97,7 +101,7 @@ def execute(
         if not any(pending.values()):
             store.end_run(run, utc_now(), "complete", "nothing was left to do")
             return RunResult(run, [], [], 0, 0, False, 0.0, 0.0)
-        runner = _Runner(plan, options, store, run, pending, Listeners(listeners))
+        runner = _Runner(plan, options, store, run, pending, tell)
         return runner.carry_out(display)
 
 

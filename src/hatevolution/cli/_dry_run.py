@@ -17,9 +17,13 @@ __all__ = ["show_dry_run"]
 
 def show_dry_run(plan: RunPlan, limit: int | None, *, as_json: bool) -> None:
     """Print a forecast of a run; nothing is sent and nothing is written."""
+    from hatevolution.inert import one_line
     from hatevolution.runner.forecast import forecast
 
     lines = forecast(plan, limit)
+    for dataset in plan.datasets:
+        for note in dataset.located.warnings:
+            click.echo(f"note: {one_line(note)}", err=True)
     if as_json:
         click.echo(json.dumps({"store": str(plan.store), "lanes": [line._asdict() for line in lines]}, indent=2))
     else:

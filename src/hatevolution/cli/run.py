@@ -65,9 +65,6 @@ def command(
     from hatevolution.runner.plan import make_plan
 
     plan = make_plan(config, store=store, data=data, models=models, datasets=datasets)
-    for dataset in plan.datasets:
-        for warning in dataset.located.warnings:
-            click.echo(f"note: {warning}", err=True)
     if dry_run:
         from hatevolution.cli._dry_run import show_dry_run
 
