@@ -157,8 +157,9 @@ def test_a_changed_sentence_is_refused_and_the_field_is_named(store: WritableSto
     others = sentences(3)
     put_set(store, [*others, WHOLE])
     before = store.connection.execute("SELECT * FROM datasets").fetchall()
+    changed = Sentence(**{**WHOLE._asdict(), field: value})
     with pytest.raises(StoreError, match=rf"sentence number 4.*id '1', changed: {field}") as caught:
-        put_set(store, [*others, WHOLE._replace(**{field: value})], files=[{"name": "changed"}])
+        put_set(store, [*others, changed], files=[{"name": "changed"}])
     assert "new name" in str(caught.value)
     assert store.connection.execute("SELECT * FROM datasets").fetchall() == before
 

@@ -96,7 +96,7 @@ def test_responses_and_failures_are_not_replaced_either(connection: sqlite3.Conn
 )
 def test_a_prediction_is_of_something_that_is_there(connection: sqlite3.Connection, column: str, value: object) -> None:
     row = {"model": "m", "dataset": "set", "sentence": "s1", "status": "answered", "attempts": 1, "run": RUN}
-    row[column] = value  # type: ignore[assignment]
+    row[column] = value
     with pytest.raises(sqlite3.IntegrityError):
         connection.execute(
             f"INSERT INTO predictions ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
