@@ -57,8 +57,9 @@ BEGIN SELECT RAISE(ABORT, 'verdicts are never deleted'); END;
 CREATE VIEW counting_verdicts AS
 SELECT v.model, v.dataset, v.sentence, v.who, v.judgement, v.judged_at, v.sample
 FROM verdicts AS v
-WHERE v.verdict = (
-    SELECT max(n.verdict) FROM verdicts AS n
+WHERE NOT EXISTS (
+    SELECT 1 FROM verdicts AS n
     WHERE n.model = v.model AND n.dataset = v.dataset AND n.sentence = v.sentence AND n.who = v.who
+      AND (n.judged_at, n.verdict) > (v.judged_at, v.verdict)
 );
 """

@@ -14,12 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Judgement", "Key", "SampleRecord", "add_sample", "append_verdict", "counting", "find_sample", "sampled"]
+__all__ = [
+    "LOCK_NAME",
+    "Judgement",
+    "Key",
+    "SampleRecord",
+    "add_sample",
+    "append_verdict",
+    "counting",
+    "find_sample",
+    "sampled",
+]
 
 Judgement = Literal["toxic", "respectful", "invalid", "undecided"]
 
-_LOCK_NAME = "verdicts"
-"""What the writer's lock says instead of a run."""
+LOCK_NAME = "verdicts"
+"""What the writer's lock says, in place of a run, while a judgement is stored."""
 
 
 class Key(NamedTuple):
@@ -106,7 +116,7 @@ def add_sample(
         StoreError: A run is writing to the store, or it can't be written to.
     """
     record = (seed, size, _canonical(filters), of, _now(), who)
-    with WritableStore(path, _LOCK_NAME) as store, store.transaction() as connection:
+    with WritableStore(path, LOCK_NAME) as store, store.transaction() as connection:
         cursor = connection.execute(
             'INSERT INTO samples (seed, size, filters, "of", made_at, who) VALUES (?, ?, ?, ?, ?, ?)', record
         )
@@ -126,7 +136,7 @@ def append_verdict(path: Path, sample: int, key: Key, judgement: Judgement, who:
     Raises:
         StoreError: A run is writing to the store, or it can't be written to.
     """
-    with WritableStore(path, _LOCK_NAME) as store, store.transaction() as connection:
+    with WritableStore(path, LOCK_NAME) as store, store.transaction() as connection:
         connection.execute(
             "INSERT INTO verdicts (sample, model, dataset, sentence, judgement, who, judged_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -59,7 +59,8 @@ def disagreements(view: StoreView) -> Iterator[Disagreement]:
 
 
 def _by_sentence(view: StoreView, dataset: str) -> Iterator[tuple[Any, ...]]:
-    conditions, values = ["s.dataset = ?"], [dataset]
+    conditions: list[str] = ["s.dataset = ?"]
+    values: list[str | bytes] = [dataset]
     if view.selection.models is not None:
         conditions.append(f"m.model IN ({', '.join('?' * len(view.selection.models))})")
         values += view.selection.models

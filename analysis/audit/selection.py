@@ -9,6 +9,7 @@ from hatevolution.analysis.audit.readers import BROKEN
 from hatevolution.analysis.audit.rules import KIND_NAMES
 from hatevolution.analysis.choose import chosen
 from hatevolution.analysis.parsers import PAPER
+from hatevolution.store.text import encode
 
 if TYPE_CHECKING:
     import sqlite3
@@ -78,7 +79,7 @@ def in_text(search: str) -> str:
     return search.casefold()
 
 
-def has_text(search: str, column: str) -> tuple[str, str]:
+def has_text(search: str, column: str) -> tuple[str, str | bytes]:
     """Return the SQL condition "the column holds the search text", and its parameter.
 
     ASCII is compared by SQLite itself, which is several times faster; anything else by the function ``folded_has``.
@@ -86,7 +87,7 @@ def has_text(search: str, column: str) -> tuple[str, str]:
     """
     if search.isascii():
         return f"instr(lower(CAST({column} AS TEXT)), ?) > 0", search.lower()
-    return f"folded_has({column}, ?)", in_text(search)
+    return f"folded_has({column}, ?)", encode(in_text(search))
 
 
 def make_sentence_table(connection: sqlite3.Connection, selection: Selection) -> bool:

@@ -240,11 +240,13 @@ class StoreView:
             [cell.model, cell.dataset, -1 if limit is None else limit, offset],
         )
 
-    def keys(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the keys of what was found, in no particular order."""
+    def keys(self, *, with_text: bool = False) -> Iterator[tuple[str, str, str]]:
+        """Yield the keys of what was found, in no particular order; ``with_text``: only of answers in text."""
         self.find()
         yield from self.connection.execute(
-            "SELECT p.model, p.dataset, p.sentence FROM temp.found AS f JOIN predictions AS p ON p.rowid = f.prediction"
+            "SELECT p.model, p.dataset, p.sentence FROM temp.found AS f JOIN predictions AS p "
+            "ON p.rowid = f.prediction WHERE p.raw_text IS NOT NULL OR NOT ?",
+            [with_text],
         )
 
     def row(self, model: str, dataset: str, sentence: str) -> AnswerRow | None:
@@ -258,5 +260,5 @@ class StoreView:
         return found[0] if found else None
 
 
-def _folded_has(value: str | bytes | None, search: str) -> bool:
-    return value is not None and search in in_text(decode(value))
+def _folded_has(value: str | bytes | None, search: str | bytes) -> bool:
+    return value is not None and decode(search) in in_text(decode(value))

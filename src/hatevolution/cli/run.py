@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -130,12 +132,30 @@ def _summary(plan: RunPlan, result: RunResult) -> None:
     given_up = sum(state.given_up for state in result.states)
     if given_up:
         say(
-            f"{given_up} sentences failed for now; `hatevolution status --store {plan.store}` counts their attempts, "
-            f"the store's table `failures` has each with its reason."
+            f"{given_up} sentences failed for now; `hatevolution status --store {shlex.quote(str(plan.store))}` counts "
+            f"their attempts, the store's table `failures` has each with its reason."
         )
     if result.pending:
         say("Start the same command again to ask what is missing.")
-    say(f"Tables: hatevolution score --store {plan.store}")
+    for line in _next_steps(plan.store):
+        say(line)
+
+
+_NEXT: Final = (
+    ("Tables", "score", ""),
+    ("Answers that broke the instruction", "audit", " --kinds"),
+    ("Report", "report", ""),
+)
+
+
+def _next_steps(store: Path) -> list[str]:
+    """Return what to do with a store that has answers, by the commands that there are."""
+    where = shlex.quote(str(store))
+    return [
+        f"{what}: hatevolution {name} --store {where}{more}"
+        for what, name, more in _NEXT
+        if find_spec(f"hatevolution.cli.{name}")
+    ]
 
 
 def _say(text: str) -> None:

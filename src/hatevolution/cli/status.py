@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hatevolution.store.status import Cell
 
-__all__ = ["command"]
+__all__ = ["cells_table", "command", "status_report"]
 
 _SHOWN = 20
 
@@ -24,21 +24,41 @@ _SHOWN = 20
 @click.command(name="status")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@click.option(
+    "--watch",
+    "watch_s",
+    is_flag=False,
+    flag_value=2.0,
+    type=click.FloatRange(min=0.1),
+    metavar="[SECONDS]",
+    help="Show it anew every 2 (or so many) seconds until the run that writes has ended.",
+)
 @click.option("--unrecorded", "all_unrecorded", is_flag=True, help="List every possibly billed request, not only 20.")
-def command(store: str, as_json: bool, all_unrecorded: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, store: str, as_json: bool, watch_s: float | None, all_unrecorded: bool) -> None:
     """Show what a store holds: done, pending, failed, per model and data set.
 
     Also lists what was spent, and the requests that may have been billed without being recorded because a run died
     between sending them and storing their answers. Reading never disturbs a run that is writing.
+
+    --watch waits for a run to begin where none is writing and something is pending; it ends with 0 when everything is
+    done, and with 1 when the run ended before that.
     """
-    report = _report(Path(store))
+    if watch_s is not None:
+        from hatevolution.cli._watch import watch
+
+        if as_json:
+            raise click.UsageError("--watch and --json don't go together.")
+        ctx.exit(watch(Path(store), watch_s))
+    report = status_report(Path(store))
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:
         _show(report, all_unrecorded)
 
 
-def _report(path: Path) -> dict[str, Any]:
+def status_report(path: Path) -> dict[str, Any]:
+    """Return the document of ``--json``."""
     from hatevolution.store import status
     from hatevolution.store.lock import holder
     from hatevolution.store.reader import connect
@@ -67,7 +87,7 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
 
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
     cells = [Cell(**cell) for cell in report["cells"]]
-    console.print(_table(cells, report["store"]))
+    console.print(cells_table(cells, report["store"]))
     pending = sum(cell.pending for cell in cells)
     spent = sum(item["cost_usd"] for item in report["spend"])
     console.print(
@@ -93,7 +113,8 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
             console.print(f"  ... and {len(doubtful) - _SHOWN} more (--unrecorded lists all)")
 
 
-def _table(cells: list[Cell], title: str) -> Table:
+def cells_table(cells: list[Cell], title: str) -> Table:
+    """Return the cells as a table for a terminal."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
