@@ -1,0 +1,1 @@
+"""What stands between the program and the world: data sets in, models asked."""

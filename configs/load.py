@@ -74,9 +74,7 @@ def load_toml(path: Path, struct: type[T]) -> T:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from None
     for where, key, known in _unknown_keys(data, struct, ()):
         place = f" in [{'.'.join(where)}]" if where else ""
-        raise ConfigError(
-            f"{path}: unknown key {key!r}{place}{_nearest(key, known)}; known keys: {', '.join(known)}."
-        )
+        raise ConfigError(f"{path}: unknown key {key!r}{place}{_nearest(key, known)}; known keys: {', '.join(known)}.")
     try:
         return msgspec.convert(data, struct, strict=True)
     except msgspec.ValidationError as error:
