@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from hatevolution.errors import DataError, StoreError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hatevolution.domain import Sentence
 
-__all__ = ["compare_sentences", "content_bytes", "insert_sentences"]
+__all__ = ["compare_sentences", "content_bytes", "first_difference", "insert_sentences", "sentence_rows"]
 
 _BLOCK = 5_000
 
@@ -115,19 +115,41 @@ def compare_sentences(connection: sqlite3.Connection, path: Path, dataset: str, 
     Raises:
         StoreError: One differs, is missing, or is new; the text names the first.
     """
-    stored = connection.execute(
-        f"SELECT {_COLUMNS} FROM sentences WHERE dataset = ? ORDER BY position",  # noqa: S608 - constants only
-        [dataset],
-    )
+    stored = sentence_rows(connection, dataset)
     count = 0
     for count, (old, new) in enumerate(_side_by_side(stored, dataset, sentences), 1):
-        if old == new:
+        if old is not None and new is not None and _essence(old) == _essence(new):
             continue
         raise StoreError(
             f"The data set {dataset} is no longer the one in {path}: sentence number {count} "
             f"({_difference(old, new)}); give the changed set a new name, or use another --store."
         )
     return count
+
+
+def _essence(row: Row) -> Row:
+    """Return what answers and numbers depend on.
+
+    The spelling of the label, the target and the notes may differ between two releases of one set (HateXplain's
+    spreadsheet and its JSON); the stored ones stay.
+    """
+    return row[:5] + row[6:11]
+
+
+def sentence_rows(connection: sqlite3.Connection, dataset: str) -> Iterator[Row]:
+    """Return a set's rows as they are stored, in their order."""
+    return connection.execute(
+        f"SELECT {_COLUMNS} FROM sentences WHERE dataset = ? ORDER BY position",  # noqa: S608 - constants only
+        [dataset],
+    )
+
+
+def first_difference(stored: Iterable[Row], other: Iterable[Row]) -> str | None:
+    """Return what the first difference of two stored sets is, such as ``sentence number 3 (id '3', changed: text)``."""
+    for number, (old, new) in enumerate(zip_longest(stored, other), 1):
+        if old != new:
+            return f"sentence number {number} ({_difference(old, new)})"
+    return None
 
 
 def _side_by_side(
