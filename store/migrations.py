@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hatevolution.errors import StoreError
@@ -70,6 +72,23 @@ def applied(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in rows]
 
 
+@contextmanager
+def _without(*names: str) -> Iterator[None]:
+    """Let imports inside do without optional packages.
+
+    sqlite-utils imports pandas and numpy wherever they are installed, for functions that are not used here: more than
+    half a second of the start of every new store.
+    """
+    absent = [name for name in names if name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for name in absent:
+            sys.modules.pop(name, None)
+
+
 def migrate(connection: sqlite3.Connection, path: str) -> list[str]:
     """Bring a store's schema up to date and return the names of the migrations that ran.
 
@@ -86,7 +105,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> list[str]:
     pending = [name for name in MIGRATIONS if name not in done]
     if pending:
         # Imported only here: a store that is up to date needs nothing of it, and start-up stays fast.
-        from sqlite_utils import Database, Migrations
+        with _without("numpy", "pandas"):
+            from sqlite_utils import Database, Migrations
 
         migrations = Migrations(_SET)
         for name, function in MIGRATIONS.items():
