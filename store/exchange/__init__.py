@@ -1,0 +1,1 @@
+"""Stores among themselves and with others: merge, export, import, verify, backup."""
