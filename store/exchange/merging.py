@@ -152,7 +152,8 @@ def _sync(path: Path) -> None:
     SQLite keeps its locks on the file and on ``-shm``, so opening and closing the write-ahead log loses none.
     """
     with suppress(FileNotFoundError):
-        descriptor = os.open(path.with_name(path.name + "-wal"), os.O_RDONLY)
+        real = path.resolve()
+        descriptor = os.open(real.with_name(real.name + "-wal"), os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
