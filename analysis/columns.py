@@ -89,6 +89,8 @@ SCORES: Final[Mapping[str, pl.DataType | type[pl.DataType]]] = {
     "refused": pl.Int64,
     "rejected": pl.Int64,
     "missing": pl.Int64,
+    "low": pl.Float64,  # bootstrap interval, where it was asked for
+    "high": pl.Float64,
 }
 """The tidy result. n = scored + invalid + refused + rejected + missing, counted in sentences, or in pairs for the
 metrics of pairs."""

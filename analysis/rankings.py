@@ -44,6 +44,11 @@ class Ranking:
     unranked: Mapping[str, str] | None = None
     """Models without a value, and why."""
 
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The models, best first; ties in the store's order."""
+        return tuple(sorted(self.goodness, key=lambda name: -self.goodness[name]))
+
 
 def rankings(study: Study, scores: pl.DataFrame) -> list[Ranking]:
     """Return the rankings of all labelled sets, those with time first.

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
+from hatevolution.analysis.against import Changes, changes
 from hatevolution.analysis.choose import chosen
 from hatevolution.analysis.correlation import Correlation, every_pair
 from hatevolution.analysis.frames import load
+from hatevolution.analysis.intervals import DEFAULT_CONFIDENCE, with_intervals
 from hatevolution.analysis.metrics import INVALID_POLICIES, InvalidPolicy
 from hatevolution.analysis.rankings import Ranking, rankings
 from hatevolution.analysis.render.files import FileFormat, write_frame, write_table
+from hatevolution.analysis.report_json import as_json
 from hatevolution.analysis.scores import scores
+from hatevolution.analysis.statistics import Statistics, statistics
 from hatevolution.analysis.tables import Table, study_tables
+from hatevolution.analysis.tables.beyond import beyond_tables
 from hatevolution.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,9 +38,25 @@ class Report:
     study: Study
     invalid: InvalidPolicy
     scores: pl.DataFrame
+    """Tidy; with ``low`` and ``high`` where intervals were asked for."""
     rankings: tuple[Ranking, ...]
     correlations: tuple[Correlation, ...]
     tables: tuple[Table, ...]
+    statistics: Statistics | None = None
+    """None where no intervals were asked for."""
+    changes: Changes | None = None
+    """None where no second policy was asked for."""
+
+    @property
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """Name -> tidy frame, of everything that there is."""
+        found = {"scores": self.scores}
+        if self.statistics is not None:
+            found |= self.statistics.frames
+        if self.changes is not None:
+            found |= {"changed-rows": self.changes.rows, "changed-metrics": self.changes.metrics}
+            found["changed-ranks"] = self.changes.ranks
+        return found
 
     def footer(self) -> list[str]:
         """Return the lines that say how answers were read and counted."""
@@ -49,6 +70,13 @@ class Report:
         if asked is not None and kept:
             lines.append(f"  {asked.name} reads {_what(asked.reads)}, so that {', '.join(kept)} kept their own rule.")
         lines.append(f"An invalid answer counts as ({self.invalid}): {INVALID_POLICIES[self.invalid]}.")
+        if self.statistics is not None:
+            samples = self.statistics.samples
+            lines.append(
+                "[low, high]: percentile bootstrap over sentences (over pairs in a paired set, within years where "
+                f"there are some), {100 * self.statistics.confidence:g} %, {samples.resamples} resamples, "
+                f"seed {samples.seed}."
+            )
         return lines
 
 
@@ -64,6 +92,10 @@ def make(
     models: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
     tables: Sequence[str] | None = None,
+    against: str | None = None,
+    resamples: int | None = None,
+    seed: int = 0,
+    confidence: float = DEFAULT_CONFIDENCE,
 ) -> Report:
     """Score a store.
 
@@ -74,24 +106,45 @@ def make(
         models: Only these; None for all.
         datasets: Only these; None for all.
         tables: Keys of the tables to keep (``3`` keeps ``3:mine`` as well); None for all.
+        against: A second parse policy, to say what it changes.
+        resamples: For intervals, ranks, tests and trends; None for scores alone.
+        seed: Of the resamples.
+        confidence: Of the intervals of scores, between 0 and 1.
 
     Raises:
         StoreError: The store can't be read.
-        ConfigError: A name is not known.
+        ConfigError: A name is not known, or there are no intervals for what was asked.
     """
     if invalid not in INVALID_POLICIES:
         raise ConfigError(f"There is no policy {invalid!r} for invalid answers; known: {', '.join(INVALID_POLICIES)}.")
+    if invalid == "raw" and resamples is not None:
+        raise ConfigError("Intervals can't be had with --invalid raw, whose classes change from resample to resample.")
     policy = cast("InvalidPolicy", invalid)
     study = load(store, parser=parser, models=models, datasets=datasets)
     found = scores(study, policy)
     ranked = rankings(study, found)
+    correlations = every_pair(ranked)
+    more = None
+    if resamples is not None:
+        more = statistics(
+            study, found, ranked, correlations, seed=seed, resamples=resamples, confidence=confidence, invalid=policy
+        )
+        found = with_intervals(found, more.intervals)
+    other = None
+    if against is not None:
+        other = changes(study, load(store, parser=against, models=models, datasets=datasets), policy)
+    made = study_tables(study, found, policy, ranked=ranked, correlations=correlations)
+    made += beyond_tables(study, ranked, correlations, more) if more is not None else []
+    made += other.tables() if other is not None else []
     return Report(
         study=study,
         invalid=policy,
         scores=found,
         rankings=tuple(ranked),
-        correlations=tuple(every_pair(ranked)),
-        tables=tuple(_kept(study_tables(study, found, policy), tables)),
+        correlations=tuple(correlations),
+        tables=tuple(_kept(made, tables)),
+        statistics=more,
+        changes=other,
     )
 
 
@@ -105,76 +158,17 @@ def _kept(tables: list[Table], wanted: Sequence[str] | None) -> list[Table]:
 
 
 def write(report: Report, folder: Path, form: str) -> list[Path]:
-    """Write all tables, and the tidy scores, into a folder (made if need be) and return the files.
+    """Write all tables, and the tidy frames behind them, into a folder (made if need be) and return the files.
 
     Raises:
         ConfigError: The folder can't be written to.
     """
     kind = cast("FileFormat", form)
+    ending = "parquet" if form == "parquet" else "csv"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = [path for table in report.tables for path in write_table(table, folder, kind)]
-        ending = "parquet" if form == "parquet" else "csv"
-        written.append(write_frame(report.scores, folder / f"scores.{ending}"))
+        written += [write_frame(frame, folder / f"{name}.{ending}") for name, frame in report.frames.items()]
     except OSError as error:
         raise ConfigError(f"The tables can't be written to {folder}: {error.strerror}.") from None
     return written
-
-
-def as_json(report: Report) -> dict[str, Any]:
-    """Return the report as plain JSON values; numbers in full precision, rates as fractions."""
-    asked = report.study.parser
-    return {
-        "store": report.study.source,
-        "parser": report.study.parser_name,
-        "parser_version": None if asked is None else asked.version,
-        "invalid": report.invalid,
-        "models": [
-            {
-                "model": model.name,
-                "title": model.title,
-                "parser": model.policy.name,
-                "parser_version": model.policy.version,
-                "composite": model.composite,
-            }
-            for model in report.study.models
-        ],
-        "scores": [_score(row) for row in report.scores.iter_rows(named=True)],
-        "rankings": [
-            {
-                "name": ranking.name,
-                "dataset": ranking.dataset,
-                "measure": ranking.measure,
-                "order": sorted(ranking.goodness, key=lambda name: -ranking.goodness[name]),
-                "constant": list(ranking.constant),
-                "unranked": dict(ranking.unranked or {}),
-            }
-            for ranking in report.rankings
-        ],
-        "correlations": [_correlation(item) for item in report.correlations],
-    }
-
-
-def _score(row: dict[str, Any]) -> dict[str, Any]:
-    key, group = row.pop("group_key"), row.pop("group")
-    shown = None if key is None else {key: int(group) if key == "year" else group}
-    reason = row.pop("reason")
-    found = {name: row[name] for name in ("model", "dataset", "metric")} | {"group": shown, "value": row["value"]}
-    if reason is not None:
-        found["reason"] = reason
-    return found | {name: row[name] for name in ("n", "scored", "invalid", "refused", "rejected", "missing")}
-
-
-def _correlation(item: Correlation) -> dict[str, Any]:
-    found = {
-        "x": item.x,
-        "y": item.y,
-        "n": item.n,
-        "spearman": item.spearman,
-        "kendall": item.kendall,
-        "p_value": item.p_value,
-        "confidence": item.confidence,
-        "fisher": item.fisher,
-        "bonett_wright": item.bonett_wright,
-    }
-    return found if item.reason is None else found | {"reason": item.reason}

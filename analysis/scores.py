@@ -43,6 +43,7 @@ def scores(study: Study, invalid: InvalidPolicy = "drop") -> pl.DataFrame:
     # Ordered before the composites, whose reasons name the first member without a value.
     found = _ordered(found, study)
     found = pl.concat([found, *(_composite(found, item) for item in study.composites)])
+    found = found.with_columns(low=pl.lit(None, dtype=pl.Float64), high=pl.lit(None, dtype=pl.Float64))
     return checked(_ordered(found, study), SCORES)
 
 

@@ -21,14 +21,13 @@ __all__ = ["study_years"]
 
 def study_years(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
     """Return first and last year of each set that has such a range; of the others every year counts."""
-    shipped = set(shipped_names("datasets"))
-    found: dict[str, tuple[int, int] | None] = {
-        name: load_dataset(name)[0].years
-        for (name,) in connection.execute("SELECT dataset FROM datasets")
-        if name in shipped
-    }
+    found: dict[str, tuple[int, int] | None] = {}
     for (configuration,) in connection.execute("SELECT configuration FROM runs ORDER BY run"):
         for entry in json.loads(configuration).get("datasets", ()):
             if "years" in entry:
                 found[entry["name"]] = (entry["years"][0], entry["years"][1]) if entry["years"] else None
+    dated = connection.execute("SELECT DISTINCT dataset FROM sentences WHERE year IS NOT NULL")
+    unsaid = [name for (name,) in dated if name not in found]
+    for name in set(unsaid) & set(shipped_names("datasets")):
+        found[name] = load_dataset(name)[0].years
     return {name: years for name, years in found.items() if years is not None}

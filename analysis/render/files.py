@@ -1,8 +1,9 @@
 """Tables as files: CSV, Parquet, Markdown, LaTeX.
 
 CSV and Parquet have the study's columns, its rounding, and a last column ``best`` that names the columns in which a
-row has the best value; a second file (``NAME.coverage``) of the same shape has ``scored/n`` in every cell. Markdown and
-LaTeX print best values in bold and the coverage beside each number that does not stand on all its rows.
+row has the best value. A second file (``NAME.coverage``) of the same shape says how many rows each number stands on,
+of how many, and a third one (``NAME.intervals``) has the bootstrap intervals, where they were asked for. Markdown and
+LaTeX print best values in bold, and coverage and intervals beside the numbers.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ def write_table(table: Table, folder: Path, form: FileFormat) -> list[Path]:
     if any(cell.n is not None for row in table.rows for cell in row.cells):
         coverage = layout_frame(table, text=lambda cell: cell.coverage or _shown(cell), best=False)
         written.append(write_frame(coverage, path.with_name(f"{file_name(table.key)}.coverage{_SUFFIX[form]}")))
+    if any(cell.interval for row in table.rows for cell in row.cells):
+        between = layout_frame(table, text=lambda cell: cell.interval, best=False)
+        written.append(write_frame(between, path.with_name(f"{file_name(table.key)}.intervals{_SUFFIX[form]}")))
     return written
 
 
@@ -150,6 +154,8 @@ def _grid(table: Table, inert: Callable[[str], str], bold: str) -> tuple[list[st
             text = inert(cell.text)
             if cell.best:
                 text = bold.format(text)
+            if cell.interval:
+                text += inert(f" {cell.interval}")
             if cell.incomplete:
                 text += inert(f" ({cell.coverage})")
             elif cell.value is None and cell.reason:

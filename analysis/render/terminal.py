@@ -42,7 +42,8 @@ def _heading(table: Table, index: int) -> str:
 
 
 def _lines(cell: Cell, notes: dict[str, int]) -> list[str]:
-    return [one_line(cell.text) + reference(cell, notes), *([cell.coverage] if cell.incomplete else [])]
+    below = [cell.interval, cell.coverage if cell.incomplete else ""]
+    return [one_line(cell.text) + reference(cell, notes), *filter(None, below)]
 
 
 def _width(table: Table, index: int, notes: dict[str, int]) -> int:
@@ -78,9 +79,9 @@ def _block(table: Table, indices: list[int], notes: dict[str, int]) -> RichTable
         cells = []
         for index in indices:
             cell = row.cells[index]
-            text, *coverage = _lines(cell, notes)
+            text, *below = _lines(cell, notes)
             shown = Text(text, style="bold green" if cell.best else "")
-            for line in coverage:
+            for line in below:
                 shown.append(f"\n{line}", style="dim")
             cells.append(shown)
         made.add_row(Text(one_line(row.name)), *cells)

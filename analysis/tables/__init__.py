@@ -13,9 +13,13 @@ from hatevolution.analysis.tables.static import dataset_table, group_tables, sta
 from hatevolution.analysis.tables.table import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
 
+    from hatevolution.analysis.correlation import Correlation
     from hatevolution.analysis.metrics import InvalidPolicy
+    from hatevolution.analysis.rankings import Ranking
     from hatevolution.analysis.study import Study
 
 __all__ = ["Cell", "Column", "Row", "Table", "study_tables"]
@@ -25,7 +29,14 @@ _FIRST: Final = ("3", "4", "A7", "A8", "A9", "A10", "static")
 _THEN: Final = ("2", "5", "A1", "A2", "A3", "A4", "A5", "A6", "A11", "A12", "A13")
 
 
-def study_tables(study: Study, scores: pl.DataFrame, invalid: InvalidPolicy = "drop") -> list[Table]:
+def study_tables(
+    study: Study,
+    scores: pl.DataFrame,
+    invalid: InvalidPolicy = "drop",
+    *,
+    ranked: Sequence[Ranking] | None = None,
+    correlations: Sequence[Correlation] | None = None,
+) -> list[Table]:
     """Return every table that the sets of a study allow.
 
     The first set with years gives Tables 3 and A1, the first one of pairs 4 and A2 to A6; a further set's tables carry
@@ -35,6 +46,8 @@ def study_tables(study: Study, scores: pl.DataFrame, invalid: InvalidPolicy = "d
         study: The answers.
         scores: Tidy, of :func:`hatevolution.analysis.scores.scores`.
         invalid: The policy that they were made with.
+        ranked: The rankings, where they are at hand.
+        correlations: Of the rankings, where they are at hand.
     """
     view = context(study, scores, invalid)
     found = [dataset_table(view)]
@@ -49,8 +62,8 @@ def study_tables(study: Study, scores: pl.DataFrame, invalid: InvalidPolicy = "d
         else:
             found.append(static_table(view, item))
         found += group_tables(view, item)
-    ranked = rankings(study, scores)
-    found += correlation_tables(ranked, every_pair(ranked))
+    ranked = rankings(study, scores) if ranked is None else ranked
+    found += correlation_tables(ranked, every_pair(ranked) if correlations is None else correlations)
     return sorted(found, key=_place)
 
 

@@ -28,6 +28,8 @@ class Score(NamedTuple):
     counted: int
     """Rows that the value stands on."""
     n: int
+    low: float | None
+    high: float | None
 
 
 class Line(NamedTuple):
@@ -59,7 +61,9 @@ class Context:
         score = self.index.get((line.name, dataset, metric, key, None if group is None else str(group)))
         if score is None:
             return value_cell(None, form, reason="no such sentence")
-        return value_cell(score.value, form, counted=score.counted, n=score.n, reason=score.reason)
+        return value_cell(
+            score.value, form, counted=score.counted, n=score.n, reason=score.reason, interval=(score.low, score.high)
+        )
 
     def rows(
         self, columns: Sequence[Column], cells: Callable[[Line], Iterable[Cell]], flips_of: str | None = None
@@ -88,7 +92,7 @@ def context(study: Study, scores: pl.DataFrame, invalid: InvalidPolicy) -> Conte
     for metric in scores["metric"].unique():
         base = pl.sum_horizontal(stands_on(metric, invalid))
         counted = pl.when(pl.col("metric") == metric).then(base).otherwise(counted)
-    values = scores.select("value", "reason", counted.alias("counted"), "n").rows()
+    values = scores.select("value", "reason", counted.alias("counted"), "n", "low", "high").rows()
     return Context(
         study=study,
         scores=scores,

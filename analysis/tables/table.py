@@ -15,7 +15,7 @@ __all__ = ["NO_VALUE", "Best", "Cell", "Column", "Format", "Row", "Table", "mark
 NO_VALUE: Final = "–"
 
 Best = Literal["highest", "lowest"]
-Format = Literal["f1", "percent", "deviation", "coefficient", "number"]
+Format = Literal["f1", "percent", "deviation", "coefficient", "number", "p_value"]
 
 _FORMATS: Final[dict[Format, Callable[[float], str]]] = {
     "f1": lambda value: _unpadded(f"{value:.4f}"),
@@ -23,6 +23,7 @@ _FORMATS: Final[dict[Format, Callable[[float], str]]] = {
     "deviation": lambda value: f"{value:.4f}",
     "coefficient": lambda value: f"{value:.4f}",
     "number": lambda value: f"{value:.0f}",
+    "p_value": lambda value: f"{value:.4f}",
 }
 
 
@@ -45,6 +46,8 @@ class Cell:
     reason: str | None = None
     """Why there is no value."""
     best: bool = False
+    interval: str = ""
+    """Its bootstrap interval, rounded as the value; empty where there is none."""
 
     @property
     def incomplete(self) -> bool:
@@ -135,11 +138,19 @@ def text_cell(text: str) -> Cell:
 
 
 def value_cell(
-    value: float | None, form: Format, *, counted: int | None = None, n: int | None = None, reason: str | None = None
+    value: float | None,
+    form: Format,
+    *,
+    counted: int | None = None,
+    n: int | None = None,
+    reason: str | None = None,
+    interval: tuple[float | None, float | None] = (None, None),
 ) -> Cell:
     """Return a number's cell, rounded as the study rounds."""
     text = NO_VALUE if value is None else _FORMATS[form](value)
-    return Cell(text=text, value=value, counted=counted, n=n, reason=reason)
+    low, high = interval
+    between = "" if low is None or high is None else f"[{_FORMATS[form](low)}, {_FORMATS[form](high)}]"
+    return Cell(text=text, value=value, counted=counted, n=n, reason=reason, interval=between)
 
 
 def marked(columns: Sequence[Column], rows: Sequence[Row], excluded: Sequence[tuple[str, int]] = ()) -> tuple[Row, ...]:

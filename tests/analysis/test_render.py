@@ -139,7 +139,8 @@ def test_csv_and_parquet_have_layout_best_and_coverage(tmp_path: Path) -> None:
     assert frame["hateful 2017"].to_list() == [".5176", "1.0000", ".0000", "1.0000"]
     assert frame["Flip (%)"].to_list() == ["3.98", "", "3.98", "0.00"]
     assert frame["best"].to_list() == ["Flip (%)", "hateful 2017", "Flip (%)", ""]
-    assert pl.read_csv(tmp_path / "table-4-x.csv", infer_schema=False, missing_utf8_is_empty_string=True).equals(frame)
+    written = list(csv.reader((tmp_path / "table-4-x.csv").read_text(encoding="utf-8").splitlines()))
+    assert written == [frame.columns, *map(list, frame.rows())]
     coverage = pl.read_parquet(tmp_path / "table-4-x.coverage.parquet")
     assert coverage["hateful 2017"].to_list() == ["9/10", "10/10", "10/10", "1.0000"]
     assert {path.name for path in tmp_path.iterdir()} == {

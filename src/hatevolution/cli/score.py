@@ -38,6 +38,24 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
     show_default=True,
     help="What an invalid answer counts as.",
 )
+@click.option("--against", metavar="POLICY", help="Say what this other policy would change: rows, metrics, ranks.")
+@click.option(
+    "--intervals",
+    "resamples",
+    type=click.IntRange(min=1),
+    is_flag=False,
+    flag_value=2000,
+    metavar="[RESAMPLES]",
+    help="Bootstrap intervals, rank probabilities, paired tests, trends, agreement.  [2000 resamples]",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the resamples.")
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Of the intervals; those of correlations have the study's 0.90.",
+)
 @click.option("--tables", "wanted", callback=names, metavar="KEYS", help="Only these tables (3, 4, A7, ...).")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables into this folder too.")
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="csv", show_default=True, help="Of --out.")
@@ -48,6 +66,10 @@ def command(
     datasets: list[str] | None,
     parser: str,
     invalid: str,
+    against: str | None,
+    resamples: int | None,
+    seed: int,
+    confidence: float,
     wanted: list[str] | None,
     out: Path | None,
     form: str,
@@ -60,7 +82,18 @@ def command(
     """
     from hatevolution.analysis import report
 
-    made = report.make(store, parser=parser, invalid=invalid, models=models, datasets=datasets, tables=wanted)
+    made = report.make(
+        store,
+        parser=parser,
+        invalid=invalid,
+        models=models,
+        datasets=datasets,
+        tables=wanted,
+        against=against,
+        resamples=resamples,
+        seed=seed,
+        confidence=confidence,
+    )
     if out is not None:
         written = report.write(made, out, form)
         click.echo(f"{len(written)} files written to {out}", err=True)
