@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Differing", "Disagreement", "TwoReadings", "disagreements"]
 
 _BATCH: Final = 500
-_SENTENCES: Final = 64
-"""Sentences whose answers are read at a time: a page is there long before the store is read to its end."""
+_SENTENCES: Final = (32, 1_024)
+"""Sentences whose answers are read at a time, at first and at most: a page is there long before the whole is read."""
 
 
 class Disagreement(NamedTuple):
@@ -47,13 +47,13 @@ def disagreements(view: StoreView) -> Iterator[Disagreement]:
         if view.selection.datasets is not None and dataset not in view.selection.datasets:
             continue
         batch: list[tuple[Any, ...]] = []
-        sentences = 0
+        sentences, size = 0, _SENTENCES[0]
         for _, rows in groupby(_by_sentence(view, dataset), key=lambda row: row[2]):
             batch += rows
             sentences += 1
-            if sentences == _SENTENCES:
+            if sentences == size:
                 yield from _disagreeing(complete(view.readers, batch))
-                batch, sentences = [], 0
+                batch, sentences, size = [], 0, min(2 * size, _SENTENCES[1])
         if batch:
             yield from _disagreeing(complete(view.readers, batch))
 

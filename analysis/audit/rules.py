@@ -43,6 +43,11 @@ class Kind:
         return f"{self.name}@{self.version}"
 
 
+def _holds(text: pl.Expr, part: pl.Expr) -> pl.Expr:
+    # Not `contains` or `find`: even of a literal they make a regular expression, which a long sentence is too big for.
+    return text.str.splitn(part, 2).struct.field("field_1").is_not_null()
+
+
 _RAW: Final = pl.col("raw_text")
 _LOWER: Final = _RAW.str.to_lowercase()
 _BARE: Final = _LOWER.str.replace_all(r"^[^\pL\pN]+|[^\pL\pN]+$", "")
@@ -59,12 +64,12 @@ _SENTENCE_LEAST: Final = 12
 
 _EMPTY: Final = _RAW.str.contains(r"^[\s\pC\u{2800}\u{3164}]*$")
 _PUNCTUATION: Final = ~_EMPTY & ~_RAW.str.contains(r"[\pL\pN]")
+_INSTRUCTION: Final = pl.col("instruction").str.strip_chars().str.to_lowercase()
 _ECHO: Final = _LOWER.str.contains(r"(?:^|\n)[^\pL\pN\n]*(?:classify the input text|answer with only one word)") | (
-    _LOWER.str.contains(pl.col("instruction").str.strip_chars().str.to_lowercase(), literal=True)
-    & (pl.col("instruction").str.strip_chars().str.len_chars() > 0)
+    (_INSTRUCTION.str.len_chars() > 0) & _holds(_LOWER, _INSTRUCTION)
 )
 _MADE_UP: Final = _LOWER.str.contains(r"\n[^\pL\pN\n]*(?:input text|input|text|sentence|question|q)\s*\d*\s*:")
-_ECHO_SENTENCE: Final = (_SENTENCE.str.len_chars() >= _SENTENCE_LEAST) & _LOWER.str.contains(_SENTENCE, literal=True)
+_ECHO_SENTENCE: Final = (_SENTENCE.str.len_chars() >= _SENTENCE_LEAST) & _holds(_LOWER, _SENTENCE)
 _NEGATED: Final = _LOWER.str.contains(
     r"\b(?:not|no|never|neither|isn['’]?t|aren['’]?t|doesn['’]?t|don['’]?t|hardly)\s+(?:[\pL]+\s+){0,2}(?:toxic|respectful)\b"
 ) | _LOWER.str.contains(r"\b(?:non|un|dis|anti|in)[-‐‑ ]?(?:toxic|respectful)\b")
