@@ -44,7 +44,8 @@ def csv_cell(text: str) -> str:
     shown = visible_cell(text)
     # A blank, a line end or another unseen character before it does not keep every spreadsheet from running it.
     bare = text.lstrip().lstrip("\0\ufeff\u200b").lstrip()
-    return f"'{shown}" if shown.startswith("'") or bare.startswith(_STARTS) or text[:1] in "\t\r\n" else shown
+    runs = bare.startswith(_STARTS) or text.startswith(("\t", "\r", "\n"))
+    return f"'{shown}" if runs or shown.startswith("'") else shown
 
 
 def restore_cell(cell: str, *, csv: bool = True) -> str:

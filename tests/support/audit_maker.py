@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 from store_maker import Made, MadePrediction, MadeSentence, Maker
 
+from hatevolution.store import migrations
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import pytest
 
 HUGE = "a" * 1_000_000
 
@@ -74,3 +78,11 @@ def spoken_store(path: Path, said: Mapping[str, Sequence[str | None]], *, senten
             if text is not None
         )
     return maker.done()
+
+
+def old_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store as the first version of this program made it: without the tables of verdicts."""
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "MIGRATIONS", {"m001_initial": migrations.MIGRATIONS["m001_initial"]})
+        sentences = [MadeSentence(id="a"), MadeSentence(id="b")]
+        return spoken_store(path, {"m": ["toxic", "hm"]}, sentences=sentences).path
