@@ -316,14 +316,14 @@ class Admission:
         self.pool.success(ticket.endpoint)
         self._limited_since = None
         self._cooldown.success()
+        if reply.rate_window is not None:
+            self._heed(reply, asyncio.get_running_loop().time())
         if self._plain:
             return
         self._budget.settle(ticket.most_usd, cost)
         if ticket.reservation is not None:
             used = None if reply.prompt_tokens is None else reply.prompt_tokens + (reply.completion_tokens or 0)
             self._throttle.settle(ticket.reservation, used)
-        if reply.rate_window is not None:
-            self._heed(reply, asyncio.get_running_loop().time())
 
     def _heed(self, reply: Reply, now: float) -> None:
         """Pause before the endpoint has to refuse, where its headers say that nothing is left.

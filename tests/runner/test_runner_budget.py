@@ -154,9 +154,7 @@ def test_lanes_share_one_budget(tmp_path: Path) -> None:
         (model(f"m{n}", price=DIME, endpoint={"max_concurrency": 5}), puppet, 20) for n, puppet in enumerate(puppets)
     ]
     free = Puppet(latency_s=0.1)
-    outcome = run_virtually(
-        run_lanes(tmp_path / "s.db", [*models, (model("free"), free, 20)], budget_usd=1.25)
-    )
+    outcome = run_virtually(run_lanes(tmp_path / "s.db", [*models, (model("free"), free, 20)], budget_usd=1.25))
     assert sum(len(puppet.sent) for puppet in puppets) == 12
     assert outcome.budget.spent_usd == pytest.approx(1.2)
     assert len(free.sent) == 20  # what costs nothing goes on
