@@ -8,6 +8,7 @@ from hatevolution.analysis.intervals import DEFAULT_CONFIDENCE, intervals, with_
 from hatevolution.analysis.ranks import rank_summary
 from hatevolution.analysis.resample import resample
 from hatevolution.analysis.robust import robust
+from hatevolution.analysis.trend import trends
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +31,8 @@ class Uncertainty(NamedTuple):
     """One for each ranking, columns model, rank, low, high, mean, first; empty without a bootstrap."""
     correlations: tuple[Robust, ...]
     """One for each correlation; empty without a bootstrap."""
+    trends: pl.DataFrame | None
+    """Columns ``TRENDS``; None without a bootstrap."""
 
 
 def uncertainty(report: Report, *, seed: int, resamples: int) -> Uncertainty:
@@ -41,10 +44,11 @@ def uncertainty(report: Report, *, seed: int, resamples: int) -> Uncertainty:
         resamples: How many.
     """
     if resamples == 0 or report.invalid == "raw":
-        return Uncertainty(report.scores, (), ())
+        return Uncertainty(report.scores, (), (), None)
     drawn = resample(report.study, seed=seed, resamples=resamples, invalid=report.invalid)
     return Uncertainty(
         with_intervals(report.scores, intervals(drawn, CONFIDENCE)),
         tuple(rank_summary(report.study, ranking, drawn, CONFIDENCE) for ranking in report.rankings),
         tuple(robust(report.study, report.rankings, report.correlations, drawn)),
+        trends(report.study, report.scores, drawn, CONFIDENCE),
     )

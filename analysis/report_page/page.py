@@ -116,6 +116,6 @@ def _drawn(figure: Figure) -> _PageFigure:
         for index, panel in enumerate(figure.panels)
     ]
     widest = max(panel.width for panel in figure.panels)
-    layout = "single" if figure.columns == 1 else "wide" if widest > 3 else "small"
+    layout = "single" if figure.columns == 1 else "wide" if widest > 3 else "many"
     data = frame_table(f"data-{figure.key}", f"{figure.title}: data", figure.data)
     return _PageFigure(figure, panels, data, layout)

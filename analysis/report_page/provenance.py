@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hatevolution.errors import StoreError
+from hatevolution.store.lock import holder
 from hatevolution.store.migrations import applied
 from hatevolution.store.reader import connect
 from hatevolution.store.status import Cell, ModelSpend, cells, spend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 __all__ = ["DatasetSource", "ModelRecord", "Provenance", "Run", "provenance"]
 
@@ -76,6 +77,8 @@ class Provenance(NamedTuple):
     datasets: tuple[DatasetSource, ...]
     cells: tuple[Cell, ...]
     spend: tuple[ModelSpend, ...]
+    writing: bool
+    """Whether a run holds the store while it is read."""
     schema: tuple[str, ...]
     """Names of the migrations that the store has had."""
 
@@ -96,6 +99,7 @@ def provenance(path: Path | str) -> Provenance:
                 datasets=_datasets(connection),
                 cells=tuple(cells(connection)),
                 spend=tuple(spend(connection)),
+                writing=holder(Path(path)) is not None,
                 schema=tuple(applied(connection)),
             )
         except sqlite3.Error as error:

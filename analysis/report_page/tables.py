@@ -68,7 +68,11 @@ def study_table(table: Table) -> PageTable:
     numbers = footnotes(table)
     over = [Over(name, len(list(group))) for name, group in groupby(column.over for column in table.columns)]
     headings = tuple(
-        Heading(column.name, uniform_n(table, index), any(row.cells[index].value is not None for row in table.rows))
+        Heading(
+            column.name,
+            uniform_n(table, index),
+            any(row.cells[index].value is not None or row.cells[index].reason for row in table.rows),
+        )
         for index, column in enumerate(table.columns)
     )
     return PageTable(
