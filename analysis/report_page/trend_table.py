@@ -45,8 +45,8 @@ def _table(content: Content, item: DatasetInfo, rows: pl.DataFrame) -> PageTable
     ]
     if len(base):
         notes.append(
-            f"Meanwhile the share of hateful sentences moved by {100 * base[0]:+.2f} percentage points per year, and F1 "
-            "moves with it; balanced accuracy does not."
+            f"Meanwhile the share of hateful sentences moved by {100 * base[0]:+.2f} percentage points per year, and "
+            "F1 moves with it; balanced accuracy does not."
         )
     return PageTable(
         id=f"table-trend-{slug(item.name)}",
