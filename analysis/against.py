@@ -65,7 +65,10 @@ class Changes:
             key="against:rows",
             title=f"Answers that {self.after} reads otherwise than {self.before}: {self.rows.height}",
             corner="Model",
-            columns=tuple(Column(name=name) for name in ("Data set", self.before, self.after, "Answers", "Such as")),
+            columns=tuple(
+                Column(name=name, words=name != "Answers")
+                for name in ("Data set", self.before, self.after, "Answers", "Such as")
+            ),
             rows=tuple(
                 Row(
                     name=model,
@@ -85,7 +88,10 @@ class Changes:
             key="against:metrics",
             title="Metrics of whole sets that change",
             corner="Model",
-            columns=tuple(Column(name=name) for name in ("Data set", "Metric", self.before, self.after, "Change")),
+            columns=tuple(
+                Column(name=name, words=number < 2)
+                for number, name in enumerate(("Data set", "Metric", self.before, self.after, "Change"))
+            ),
             rows=tuple(
                 Row(
                     name=row["model"],
@@ -107,7 +113,9 @@ class Changes:
             key="against:ranks",
             title="Ranks that change",
             corner="Ranking",
-            columns=tuple(Column(name=name) for name in ("Model", self.before, self.after)),
+            columns=tuple(
+                Column(name=name, words=number == 0) for number, name in enumerate(("Model", self.before, self.after))
+            ),
             rows=tuple(
                 Row(
                     name=ranking,

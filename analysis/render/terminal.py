@@ -12,7 +12,7 @@ from hatevolution.analysis.render.footnotes import coverage_note, footnotes, mar
 from hatevolution.inert import one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
 
     from hatevolution.analysis.tables import Cell, Table
 
@@ -25,7 +25,8 @@ _PADDING: Final = 3
 def print_table(console: Console, table: Table) -> None:
     """Print a table; one that is wider than the console is split into blocks of columns."""
     console.print()
-    console.print(Text(f"Table {table.key}. {one_line(table.title)}", style="bold"), soft_wrap=True)
+    prefix = "" if table.key.startswith("paper:") else f"Table {one_line(table.key)}. "
+    console.print(Text(f"{prefix}{one_line(table.title)}", style="bold"), soft_wrap=True)
     notes = footnotes(table)
     for block in _blocks(console, table, notes):
         console.print(_block(table, block, notes))
@@ -74,7 +75,8 @@ def _block(table: Table, indices: list[int], notes: dict[str, int]) -> RichTable
     made = RichTable(box=box.SIMPLE_HEAD, header_style="bold")
     made.add_column(Text(one_line(table.corner)), no_wrap=True)
     for index in indices:
-        made.add_column(Text(_heading(table, index), justify="right"), justify="right", no_wrap=True)
+        side: JustifyMethod = "left" if table.columns[index].words else "right"
+        made.add_column(Text(_heading(table, index), justify=side), justify=side, no_wrap=True)
     for row in table.rows:
         cells = []
         for index in indices:

@@ -67,6 +67,8 @@ class Column:
     name: str
     over: str = ""
     best: Best | None = None
+    words: bool = False
+    """Whether it holds words, which are set to the left."""
 
     @property
     def full_name(self) -> str:
