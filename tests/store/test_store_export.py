@@ -31,8 +31,9 @@ def shard(tmp_path: Path) -> Shard:
         tmp_path / "s.db",
         "run-1",
         models=("m", "flan/t5 xl", "M"),
-        datasets={"set": some_sentences(20), "other-set": some_sentences(5), "other_set": some_sentences(2)},
-    )
+        datasets={"set": some_sentences(20), "other-set": some_sentences(5), "other_set": some_sentences(2),
+                  "empty": []},
+    )  # fmt: skip
     made.ask([(f"s{n}", "toxic") for n in range(10)])
     made.ask([("s1", "\ud800 \0")], dataset="other-set", body=b"\xff\xfe", name="flan/t5 xl", scores={"a": 0.1})
     made.ask([("s2", None)], dataset="other-set", status=Status.REFUSED, name="M")

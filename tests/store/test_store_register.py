@@ -143,14 +143,11 @@ def test_all_of_a_sentence_is_stored(store: WritableStore) -> None:
         ("text", "some text "),
         ("text", "some text\0"),
         ("gold", Label.RESPECTFUL),
-        ("gold_raw", "Hate"),
         ("year", None),
         ("pair", "q"),
         ("role", Role.ORIGINAL),
         ("type", "semantic"),
         ("functionality", None),
-        ("target", "\ud800"),
-        ("meta", {}),
     ],
 )
 def test_a_changed_sentence_is_refused_and_the_field_is_named(store: WritableStore, field: str, value: object) -> None:
@@ -162,6 +159,14 @@ def test_a_changed_sentence_is_refused_and_the_field_is_named(store: WritableSto
         put_set(store, [*others, changed], files=[{"name": "changed"}])
     assert "new name" in str(caught.value)
     assert store.connection.execute("SELECT * FROM datasets").fetchall() == before
+
+
+@pytest.mark.parametrize(("field", "value"), [("gold_raw", "Hate"), ("target", "\ud800"), ("meta", {})])
+def test_another_spelling_of_what_decides_nothing_is_welcome(store: WritableStore, field: str, value: object) -> None:
+    put_set(store, [WHOLE])
+    before = store.connection.execute("SELECT * FROM sentences").fetchall()
+    assert put_set(store, [Sentence(**{**WHOLE._asdict(), field: value})], files=[{"name": "other release"}]) == 1
+    assert store.connection.execute("SELECT * FROM sentences").fetchall() == before
 
 
 def test_another_order_a_missing_and_a_new_sentence_are_refused(store: WritableStore) -> None:
