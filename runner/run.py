@@ -186,10 +186,10 @@ class _Runner:
         try:
             jobs, more = await check_jobs(jobs, self._serving)
             self._problems += more
-            for problem in self._problems:
-                self._tell("not_asked", model=problem.model, why=problem.why)
             if not jobs:
                 raise UserError(" ".join(dict.fromkeys(problem.why for problem in self._problems)))
+            for problem in self._problems:
+                self._tell("not_asked", model=problem.model, why=problem.why)
             return await self._ask_all(jobs, display)
         finally:
             await asyncio.gather(*(job.adapter.close() for job in jobs), return_exceptions=True)

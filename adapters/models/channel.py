@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -132,7 +133,7 @@ class AiohttpChannel:
         if kind is FailureKind.TIMEOUT:
             return self._faults.make(kind, f"No answer from {root} within {self._timeout_s:g} s", maybe_billed=billed)
         if kind is FailureKind.UNREACHABLE:
-            return self._faults.make(kind, f"{root} can't be reached: {error}")
+            return self._faults.make(kind, f"{root} can't be reached ({_reason(error)}); is the server running there?")
         what = f"The connection to {root} failed: {type(error).__name__}: {error}"
         return self._faults.make(kind, what, maybe_billed=billed)
 
@@ -148,6 +149,12 @@ def fault_meaning(error: aiohttp.ClientError | OSError) -> tuple[FailureKind, bo
         here = getattr(error, "errno", None) in _NO_RESOURCES
         return (FailureKind.TRANSIENT if here else FailureKind.UNREACHABLE), False
     return FailureKind.TRANSIENT, True
+
+
+def _reason(error: aiohttp.ClientError | OSError) -> str:
+    """Return why a connection failed, in the operating system's words where it has any."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number).lower() if isinstance(number, int) and number > 0 else str(error)
 
 
 async def _some(response: aiohttp.ClientResponse, most: int = 2 * BODY_BYTES) -> bytes:
