@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
     from hatevolution.domain import Item, Reply
 
-__all__ = ["AnswerRecord", "FailureRecord", "IntentRecord", "Tables", "insert_rows", "salvaged"]
+__all__ = [
+    "PREDICTION_COLUMNS",
+    "AnswerRecord",
+    "FailureRecord",
+    "IntentRecord",
+    "Tables",
+    "insert_rows",
+    "salvaged",
+]
 
 
 class AnswerRecord(NamedTuple):
@@ -90,6 +98,8 @@ _PREDICTIONS = (
     # The first answer stays, whatever happens; a second one is still kept whole among the responses.
     " ON CONFLICT (model, dataset, sentence) DO NOTHING",
 )
+PREDICTION_COLUMNS = tuple(_PREDICTIONS[1].split(", "))
+"""What the rows of :attr:`Tables.predictions` hold."""
 _FAILURES = (
     "failures",
     "model, dataset, sentence, run, failed_at, attempt, kind, http_status, code, message, body, request_id, "

@@ -52,7 +52,7 @@ def card(
         datasets: Folders of all data sets.
         licences: (name, licence, source) of each data set.
     """
-    taken: set[str] = set()
+    taken = {"all"}  # which `datasets` keeps for itself
     splits = {folder: split_name(folder, taken) for folder in datasets}
     lines = ["---", "pretty_name: Answers of language models", "tags:", "- hatevolution", "configs:"]
     if not datasets:

@@ -226,7 +226,9 @@ class _Export:
             for name, licence, source in self._connection.execute(sql.LICENCES)
             if name in self._chosen.datasets
         ]
-        folders = [self._datasets.of(name) for name in self._chosen.datasets]
+        # A split without rows can't be loaded by `datasets`, and then none of its configuration can.
+        filled = {file["dataset"] for file in self._files if file["table"] == "sentences" and file["rows"]}
+        folders = [self._datasets.of(name) for name in self._chosen.datasets if name in filled]
         page = card(self._answered, folders, licences)
         (self._root / CARD).write_text(page, encoding="utf-8")
         manifest = {

@@ -21,13 +21,14 @@ _RUN = "started_at, who, command, configuration, git_revision"
 
 
 class _Model(NamedTuple):
-    holder: Path
+    holder: str
     fingerprint: str
     specification: str
 
 
 class _Dataset(NamedTuple):
-    holder: Path
+    holder: str
+    path: Path
     content_sha256: str
     sentences: int
     files: str
@@ -36,7 +37,7 @@ class _Dataset(NamedTuple):
     def surely_same(self, other: _Dataset) -> bool:
         """Same text under the same ids, read from the same bytes by the same loader: the same rows, labels included."""
         files = json.loads(self.files)
-        return self[1:] == other[1:] and bool(files) and all(file.get("sha256") for file in files)
+        return self[2:] == other[2:] and bool(files) and all(file.get("sha256") for file in files)
 
 
 class Guard:
@@ -48,22 +49,22 @@ class Guard:
     def __init__(self) -> None:
         self._models: dict[str, _Model] = {}
         self._datasets: dict[str, _Dataset] = {}
-        self._runs: dict[str, tuple[Path, tuple[str, ...]]] = {}
+        self._runs: dict[str, tuple[str, tuple[str, ...]]] = {}
 
-    def add(self, path: Path, connection: sqlite3.Connection) -> None:
-        """Check a store, and remember what it holds.
+    def add(self, path: Path, connection: sqlite3.Connection, holder: str) -> None:
+        """Check a store, which error texts call ``holder``, and remember what it holds.
 
         Raises:
             StoreError: A model of its has another specification, a data set other rows, or a run another beginning than
                 that of the same name in a store seen before; the text names both stores and what differs.
         """
         for name, *row in connection.execute("SELECT model, fingerprint, specification FROM models ORDER BY position"):
-            self._model(name, _Model(path, *row))
+            self._model(name, _Model(holder, *row))
         columns = "dataset, content_sha256, sentences, files, loader"
         for name, *row in connection.execute(f"SELECT {columns} FROM datasets ORDER BY position"):  # noqa: S608 - constants only
-            self._dataset(name, _Dataset(path, *row), connection)
+            self._dataset(name, _Dataset(holder, path, *row), connection)
         for name, *row in connection.execute(f"SELECT run, {_RUN} FROM runs"):  # noqa: S608 - constants only
-            self._run(name, path, tuple(row))
+            self._run(name, holder, tuple(row))
 
     def _model(self, name: str, new: _Model) -> None:
         old = self._models.setdefault(name, new)
@@ -80,15 +81,15 @@ class Guard:
         old = self._datasets.setdefault(name, new)
         if old is new or old.surely_same(new):
             return
-        with closing(connect(old.holder)) as holder:
-            found = first_difference(sentence_rows(holder, name), sentence_rows(connection, name))
+        with closing(connect(old.path)) as stored:
+            found = first_difference(sentence_rows(stored, name), sentence_rows(connection, name))
         if found is not None:
             raise StoreError(
                 f"The data set {name} of {new.holder} is not the one of {old.holder}: {found}; nothing was merged. "
                 f"Leave it out, or merge it into another --store."
             )
 
-    def _run(self, name: str, path: Path, beginning: tuple[str, ...]) -> None:
+    def _run(self, name: str, path: str, beginning: tuple[str, ...]) -> None:
         holder, known = self._runs.setdefault(name, (path, beginning))
         if known != beginning:
             raise StoreError(

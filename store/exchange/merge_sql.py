@@ -19,8 +19,8 @@ from hatevolution.store.exchange.tables import (
     MODELS,
     RESPONSES,
     RUNS,
-    SAID,
     SENTENCES,
+    agree,
     names,
     same,
 )
@@ -130,7 +130,7 @@ _OTHERS: Final = (
 )
 COUNT_OTHERS: Final = (
     f"SELECT count(*) FILTER (WHERE agrees), count(*) FILTER (WHERE NOT agrees) "
-    f"FROM (SELECT {same(SAID, 'p', 'q')} AS agrees {_OTHERS})"
+    f"FROM (SELECT {agree('p', 'q')} AS agrees {_OTHERS})"
 )
 STRANGERS: Final = (
     "SELECT model FROM src.models AS s JOIN main.models AS m USING (model) WHERE s.fingerprint <> m.fingerprint "
@@ -139,12 +139,12 @@ STRANGERS: Final = (
 )
 SECOND_ROWS: Final = (
     f"INSERT INTO main.second_answers ({names(ANSWER)}, agrees, source, noticed_at) "
-    f"SELECT {_MOVED}, {same(SAID, 'p', 'q')}, coalesce(p.source, ?), coalesce(p.noticed_at, ?) {_OTHERS} "
+    f"SELECT {_MOVED}, {agree('p', 'q')}, coalesce(p.source, ?), coalesce(p.noticed_at, ?) {_OTHERS} "
     f"AND NOT EXISTS (SELECT 1 FROM main.second_answers AS q WHERE {_JOIN_KEY} AND {_SAME_PLACE})"
 )
 CONFLICT_ROWS: Final = (
     f"SELECT {names(KEY, 'p')}, q.status, q.raw_text, q.scores, p.status, p.raw_text, p.scores {_OTHERS} "
-    f"AND NOT ({same(SAID, 'p', 'q')}) LIMIT ?"
+    f"AND NOT ({agree('p', 'q')}) LIMIT ?"
 )
 
 FAILURE_ROWS: Final = (

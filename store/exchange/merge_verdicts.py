@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from hatevolution.store.exchange.tables import KEY, SAID, has_table, names, same
+from hatevolution.store.exchange.tables import KEY, agree, has_table, names
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,13 +30,13 @@ _OF_SAME: Final = (
 _VERDICTS: Final = (
     f"INSERT INTO main.verdicts (sample, {names(KEY)}, judgement, who, judged_at) "
     f"SELECT m.new, {names(KEY, 'v')}, v.judgement, v.who, v.judged_at {_OF_SAME} "
-    f"JOIN temp.moved_samples AS m ON m.old = v.sample WHERE {same(SAID, 'p', 'q')} "
+    f"JOIN temp.moved_samples AS m ON m.old = v.sample WHERE {agree('p', 'q')} "
     f"AND NOT EXISTS (SELECT 1 FROM main.verdicts AS d WHERE {_SAME_VERDICT}) ORDER BY v.verdict"
 )
 _APART: Final = (
     f"INSERT INTO main.second_verdicts ({names(KEY)}, run, judgement, who, judged_at, source) "
     f"SELECT {names(KEY, 'v')}, p.run, v.judgement, v.who, v.judged_at, ? {_OF_SAME} "
-    f"WHERE NOT ({same(SAID, 'p', 'q')}) "
+    f"WHERE NOT ({agree('p', 'q')}) "
     f"AND NOT EXISTS (SELECT 1 FROM main.second_verdicts AS d WHERE {_SAME_VERDICT}) ORDER BY v.verdict"
 )
 _APART_ALREADY: Final = (

@@ -108,7 +108,7 @@ def merge_stores(
         sources: The stores to merge; the order decides which answer of a key is the first.
         destination: Where they go.
         tell: Takes the progress, in sources.
-        names: What the destination is to remember each source as; None for their paths.
+        names: What the destination is to remember each source as, and error texts call it; None for their paths.
 
     Raises:
         StoreError: A source is no store, or a model, data set or run of it is not what stands under that name in
@@ -118,7 +118,7 @@ def merge_stores(
     for path in sources:
         if destination.exists() and path.exists() and path.samefile(destination):
             raise StoreError(f"{path} is the destination itself; a store can't be merged into itself.")
-    _check(sources, destination, tell)
+    _check(sources, names, destination, tell)
     report = MergeReport(store=str(destination))
     with WritableStore(destination, _LOCK_NAME) as store:
         store.connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -134,16 +134,16 @@ def merge_stores(
     return report
 
 
-def _check(sources: Sequence[Path], destination: Path, tell: Tell) -> None:
+def _check(sources: Sequence[Path], names: Sequence[str], destination: Path, tell: Tell) -> None:
     """Hold everything against everything before the first row is written."""
     guard = Guard()
     if destination.exists():
         with closing(connect(destination)) as connection:
-            guard.add(destination, connection)
-    for number, path in enumerate(sources):
+            guard.add(destination, connection, str(destination))
+    for number, (path, name) in enumerate(zip(sources, names, strict=True)):
         tell(f"checking {path.name}", number, len(sources))
         with closing(connect(path)) as connection, _readable(path):
-            guard.add(path, connection)
+            guard.add(path, connection, name)
 
 
 def _sync(path: Path) -> None:

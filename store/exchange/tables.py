@@ -16,6 +16,7 @@ __all__ = [
     "RUNS",
     "SAID",
     "SENTENCES",
+    "agree",
     "has_table",
     "names",
     "same",
@@ -26,9 +27,17 @@ import sqlite3  # noqa: TC003 - in a public signature
 Columns = tuple[str, ...]
 
 KEY: Final[Columns] = ("model", "dataset", "sentence")
-SAID: Final[Columns] = ("status", "raw_text", "scores", "finish_reason", "prompt_sha256", "truncated")
-"""Two answers that are the same in these agree; their tokens, attempts and responses may differ."""
-CONTENT: Final[Columns] = (*SAID, "prompt_tokens", "completion_tokens", "attempts")
+SAID: Final[Columns] = ("status", "raw_text", "scores")
+"""What an answer says."""
+CONTENT: Final[Columns] = (
+    *SAID,
+    "finish_reason",
+    "prompt_sha256",
+    "prompt_tokens",
+    "completion_tokens",
+    "truncated",
+    "attempts",
+)
 ANSWER: Final[Columns] = (*KEY, *CONTENT, "run", "response", "response_index")
 """A prediction, in an order of its own."""
 RUNS: Final[Columns] = (
@@ -114,6 +123,12 @@ def names(columns: Columns, alias: str = "") -> str:
 def same(columns: Columns, one: str, other: str) -> str:
     """Return the condition that two rows are the same in these columns, null being the same as null."""
     return " AND ".join(f"{one}.{name} IS {other}.{name}" for name in columns)
+
+
+def agree(one: str, other: str) -> str:
+    """Return the condition that two answers say the same, and not to prompts that are known to be different."""
+    prompts = [f"coalesce({a}.prompt_sha256, {b}.prompt_sha256)" for a, b in ((one, other), (other, one))]
+    return f"{same(SAID, one, other)} AND {prompts[0]} IS {prompts[1]}"
 
 
 def has_table(connection: sqlite3.Connection, schema: str, table: str) -> bool:
