@@ -230,6 +230,7 @@ class _Runner:
             if lost:
                 self._problems.append(Problem("the store", f"{lost} records were given up ({writer.trouble})"))
         finally:
+            gc.unfreeze()
             await writer.close()
             executor.shutdown()
         self._problems += [Problem(lane.state.model, str(lane.stopped)) for lane in self._lanes if lane.stopped]
