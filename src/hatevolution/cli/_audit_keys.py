@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import termios
 import time
-from typing import TYPE_CHECKING, Final, TextIO
+import tty
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 import click
 
@@ -22,10 +26,15 @@ __all__ = ["Keys", "Labeller"]
 _JUDGEMENTS: Final[dict[str, Judgement]] = {"t": "toxic", "r": "respectful", "i": "invalid", "u": "undecided"}
 _HELP: Final = "t toxic  r respectful  i neither  u undecided  b back  q quit"
 _RETRY_S: Final = 1.0
+_KEY: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?|.", re.DOTALL)
+"""One key as a terminal sends it (ECMA-48, 5.4): the arrow down is "ESC [ B", which must not be taken for "b"."""
 
 
 class Keys:
-    """Keys that a person presses on a terminal, or the characters of a pipe.
+    """Keys that a person presses on a terminal, or the characters of a pipe. Use as a context manager.
+
+    On a terminal the keys need no Return; it stays so for the whole sitting, so that none pressed early is lost (which
+    ``click.getchar`` does, since it sets the terminal anew for each key and drops what is waiting).
 
     Args:
         stream: Standard input.
@@ -33,16 +42,35 @@ class Keys:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._terminal = stream.isatty()
+        self._terminal = stream.fileno() if stream.isatty() else None
+        self._settings: list[Any] | None = None
+        self._waiting = ""
+
+    def __enter__(self) -> Self:
+        if self._terminal is not None:
+            self._settings = termios.tcgetattr(self._terminal)
+            tty.setcbreak(self._terminal, termios.TCSADRAIN)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._terminal is not None and self._settings is not None:
+            termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._settings)
 
     def next(self) -> str:
         """Return the next key in lower case; ``q`` at the end of the input."""
         while True:
-            char = click.getchar() if self._terminal else self._stream.read(1)
-            if not char or char in "\x04\x1a":
+            key = self._stream.read(1) if self._terminal is None else self._pressed(self._terminal)
+            if not key or key == "\x04":
                 return "q"
-            if not char.isspace():
-                return char.lower()
+            if not key.isspace():
+                return key.lower()
+
+    def _pressed(self, terminal: int) -> str:
+        self._waiting = self._waiting or os.read(terminal, 64).decode("utf-8", "replace")
+        match = _KEY.match(self._waiting)
+        key = match[0] if match else ""
+        self._waiting = self._waiting[len(key) :]
+        return key
 
 
 class Labeller:
@@ -75,7 +103,7 @@ class Labeller:
         while place is not None:
             self._show(place)
             key = self._keys.next()
-            if key in ("q", "\x03"):
+            if key == "q":
                 break
             if key == "b":
                 place = max(0, place - 1)

@@ -92,7 +92,8 @@ def _sample(store: Path, selection: Selection, size: int, seed: int, who: str, *
 def _judge(store: Path, sample: SampleRecord, who: str, cut: int) -> None:
     from hatevolution.cli._audit_keys import Keys, Labeller
 
-    Labeller(store, sample, who, cut, Keys(sys.stdin)).run()
+    with Keys(sys.stdin) as keys:
+        Labeller(store, sample, who, cut, keys).run()
 
 
 def _compare(store: Path, sample: SampleRecord, who: str, more: list[str], *, as_json: bool) -> None:
