@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hatevolution.configs.prompts import Prompt
     from hatevolution.configs.schema import ExperimentConfig, ModelConfig
 
-__all__ = ["PlannedDataset", "PlannedModel", "RunPlan", "make_plan"]
+__all__ = ["PlannedDataset", "PlannedModel", "RunPlan", "make_plan", "plan_dataset", "plan_model"]
 
 
 class PlannedModel(NamedTuple):
@@ -84,10 +84,10 @@ def make_plan(
     """
     experiment, path = load_experiment(reference)
     folder = path.parent
-    planned_models = _chosen([_model(name, folder) for name in experiment.models], models, "model", path)
+    planned_models = _chosen([plan_model(name, folder) for name in experiment.models], models, "model", path)
     configs = _chosen([_Set(*load_dataset(name, folder)) for name in experiment.datasets], datasets, "data set", path)
     data_folder = _data_folder(experiment, folder, data)
-    located = [_dataset(item.config, item.path, data_folder) for item in configs]
+    located = [plan_dataset(item.config, item.path, data_folder) for item in configs]
     return RunPlan(
         experiment, path, Path(store or experiment.store or f"{experiment.name}.db"), planned_models, located
     )
@@ -110,7 +110,16 @@ def _data_folder(experiment: ExperimentConfig, folder: Path, data: str | None) -
     return chosen
 
 
-def _model(reference: str, folder: Path) -> PlannedModel:
+def plan_model(reference: str, folder: Path | None) -> PlannedModel:
+    """Resolve a model and its prompt.
+
+    Args:
+        reference: Name of a shipped model, or path of a TOML file.
+        folder: What the path is relative to; None for the working directory.
+
+    Raises:
+        ConfigError: There is no such model, or something in its configuration is wrong.
+    """
     config, path = load_model(reference, folder)
     for url in config.endpoint.base_urls:
         if "@" in urlsplit(url).netloc:
@@ -124,7 +133,12 @@ def _model(reference: str, folder: Path) -> PlannedModel:
     return PlannedModel(config, prompt, record)
 
 
-def _dataset(config: DatasetConfig, path: Path, data: Path | None) -> PlannedDataset:
+def plan_dataset(config: DatasetConfig, path: Path, data: Path | None) -> PlannedDataset:
+    """Find a data set's files below a folder.
+
+    Raises:
+        DataError: A file is missing.
+    """
     from hatevolution.adapters.datasets import locate
 
     located = locate(config, path, data)
