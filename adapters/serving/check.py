@@ -247,7 +247,9 @@ def _tokens(model: ModelConfig, one: Told, answer: Mapping[str, Any]) -> Compare
     mine, theirs = (_without_end(ids, answer["ends"]) for ids in (one.token_ids, answer["token_ids"]))
     if mine != theirs and not (model.decoding.stop and theirs[: len(mine)] == mine):
         return verdict("differs", f"{len(mine)} tokens here, {len(theirs)} there")
-    if (one.raw_text or "").strip() != answer["text"].strip() and not model.decoding.stop:
+    # vLLM holds back a character of which not all bytes have come, where transformers shows U+FFFD at the end.
+    here, there = ((text or "").strip().rstrip("\ufffd") for text in (one.raw_text, answer["text"]))
+    if here != there and not model.decoding.stop:
         return verdict("differs", "the same tokens, but another text")
     return verdict("equal", f"{len(mine)} tokens")
 

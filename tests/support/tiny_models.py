@@ -113,10 +113,12 @@ def _livelier(model: Any) -> None:
     import torch
 
     with torch.no_grad():
-        model.lm_head.weight[1].mul_(2.0)
+        model.lm_head.weight[1].mul_(1.5)
         for name, weight in model.named_parameters():
             if "EncDecAttention" in name:
                 weight.mul_(4.0)
+            elif name.startswith("encoder") and "SelfAttention" in name:
+                weight.mul_(3.0)
 
 
 def roberta(size: str) -> tuple[Any, Any]:

@@ -89,8 +89,8 @@ class Session:
 
     async def _serve(self) -> bool:
         adapter = registry.create(self.model, self._prompt, self._environ)
-        await adapter.open()
         servers = plan_servers(self.model, adapter, self._environ, self._logs, tell=self._tell, redact=self._redact)
+        await adapter.open()
         try:
             await servers.start()
             if not servers.started:
@@ -106,8 +106,8 @@ class Session:
     async def _check(self) -> list[Told]:
         model = checked_model(self.model)
         adapter = registry.create(model, self._prompt, self._environ)
-        await adapter.open()
         servers = plan_servers(model, adapter, self._environ, self._logs, tell=self._tell, redact=self._redact)
+        await adapter.open()
         try:
             await servers.start()
             told: list[Told] = []
