@@ -51,7 +51,13 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "body": "The response, exactly as it came; one response may answer many sentences",
     },
     "predictions": {**_KEY, **_ANSWER, "prompt_sha256": "Digest of what was sent for this sentence"},
-    "sentences": {**_KEY, **_SENTENCE, "position": "Place in the source, from 0", "gold_raw": "Label as in the source"},
+    "sentences": {
+        "dataset": _KEY["dataset"],
+        "sentence": _KEY["sentence"],
+        **_SENTENCE,
+        "position": "Place in the source, from 0",
+        "gold_raw": "Label as in the source",
+    },
     "failures": {
         **_KEY,
         "kind": "Why the attempt failed, by status and code",

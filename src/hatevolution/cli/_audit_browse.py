@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import tempfile
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -74,9 +75,13 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+        except OSError:
+            listener.close()
+            raise
     except OSError as error:
         raise ConfigError(
             f"{host}, port {port}, can't be listened on: {error.strerror}; choose another --host or --port (0: any)."
@@ -85,7 +90,6 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _application(store: Path, broken: Path, parser: str, host: str) -> Any:
-    import datasette.handle_exception
     from datasette.app import Datasette
     from datasette.plugins import DEFAULT_PLUGINS, pm
 
@@ -99,8 +103,9 @@ def _application(store: Path, broken: Path, parser: str, host: str) -> Any:
         if getattr(plugin, "__name__", "") not in DEFAULT_PLUGINS:
             pm.unregister(plugin)
     pm.register(Plugin(), Plugin.__name__)
-    # Where rich is installed, a mistyped query would fill the terminal with every local variable.
-    datasette.handle_exception.rich = None
+    # Where rich is installed, a mistyped query would fill the terminal with every local variable. Not imported sooner:
+    # before its package's plugins it would be registered empty.
+    import_module("datasette.handle_exception").rich = None  # type: ignore[attr-defined]
     connection = connect(store)
     try:
         objects = {
