@@ -103,7 +103,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Number format of the weights; ``auto`` is the checkpoint's own."""
+    """Number format of the weights. ``auto`` is the checkpoint's own, but vLLM takes 16 bits for checkpoints in 32."""
     quantization: Annotated[str, Meta(min_length=1)] | None = None
     """vLLM: one of its methods (``fp8``, ``bitsandbytes``, ...); seq2seq: ``int8``, which is LLM.int8()."""
     weights: str | None = None
