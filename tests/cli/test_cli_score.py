@@ -166,3 +166,86 @@ def test_the_command_is_imported_without_the_heavy_packages() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_intervals(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("--store", str(made.path), "--intervals", "40", "--seed", "3", "--confidence", "0.8")
+    found = document(capsys, *args)
+    assert found["bootstrap"] == {"seed": 3, "resamples": 40, "confidence": 0.8, "method": "percentile"}
+    rows_with = [row for row in found["scores"] if row["value"] is not None]
+    assert all(row["low"] is None or row["low"] <= row["high"] for row in rows_with)
+    assert sum(row["low"] is not None for row in rows_with) > 0.9 * len(rows_with)
+    assert {"over_models", "over_sentences", "p_permutation", "p_holm"} <= set(found["correlations"][0])
+    for name in ("rank_probabilities", "differences", "trends", "base_rates", "kappas", "alphas"):
+        assert found[name]
+    assert document(capsys, *args) == found, "a seed stands for the same numbers"
+    other = document(capsys, "--store", str(made.path), "--intervals", "40", "--seed", "4", "--confidence", "0.8")
+    assert other["scores"] != found["scores"]
+    assert [row["value"] for row in other["scores"]] == [row["value"] for row in found["scores"]]
+
+
+def test_intervals_in_tables_and_files(made: Made, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(
+        capsys, "--store", str(made.path), "--intervals", "30", "--tables", "4,correlations,ranks,trend,agreement",
+        "--out", str(tmp_path),
+    )  # fmt: skip
+    assert code == 0 and "[low, high]: percentile bootstrap" in out and "30 resamples, seed 0" in out
+    assert "Share of hateful texts: 2017:" in out and "Krippendorff's alpha" in out
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"table-4.intervals.csv", "differences.csv", "rank-probabilities.csv", "trends.csv", "kappas.csv"} <= names
+
+
+def test_intervals_without_a_number_are_2000(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "--store", str(made.path), "--datasets", "one-class", "--intervals")
+    assert found["bootstrap"]["resamples"] == 2000
+
+
+def test_raw_has_no_intervals(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "--store", str(made.path), "--invalid", "raw", "--intervals")
+    assert code == 2 and "can't be had with --invalid raw" in err
+
+
+def test_against(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "--store", str(made.path), "--against", "lenient")["against"]
+    paper, lenient = (document(capsys, "--store", str(made.path), "--parser", name) for name in ("paper", "lenient"))
+    assert found["parser"] == "lenient"
+    changed = [
+        (one["value"], two["value"])
+        for one, two in zip(paper["scores"], lenient["scores"], strict=True)
+        if one["value"] != two["value"]
+    ]
+    assert sorted(map(str, changed)) == sorted(str((row["before"], row["after"])) for row in found["metrics"])
+    assert changed and found["rows"]
+    raw = {(p.model, p.dataset, p.sentence): p.raw_text for p in made.predictions}
+    for row in found["rows"]:
+        text = raw[row["model"], row["dataset"], row["sentence"]]
+        assert row["raw_text"] == (text or "").encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        assert row["before"] != row["after"]
+    orders = [{item["name"]: item["order"] for item in one["rankings"]} for one in (paper, lenient)]
+    assert found["ranks"] and orders[0] != orders[1]
+    code, out, _ = run(capsys, "--store", str(made.path), "--against", "lenient", "--tables", "against")
+    assert code == 0 and "Answers that lenient reads otherwise than paper" in out and "Ranks that change" in out
+
+
+def test_the_same_policy_changes_nothing(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "--store", str(made.path), "--against", "paper")["against"]
+    assert found["rows"] == found["metrics"] == found["ranks"] == []
+
+
+def test_a_store_is_scored_by_the_base_install_alone(made: Made) -> None:
+    """No network, no keys, none of the packages that only tests, adapters and extras have."""
+    code = f"""
+import sys
+for name in ("pyarrow", "pandas", "sklearn", "statsmodels", "matplotlib", "openpyxl", "openai", "googleapiclient",
+             "aiohttp", "vllm", "pytest", "hypothesis"):
+    sys.modules[name] = None
+import socket
+def refuse(*args, **more):
+    raise AssertionError("the network was used")
+socket.socket = socket.create_connection = refuse
+from hatevolution.cli import main
+main(["score", "--store", {str(made.path)!r}, "--intervals", "10", "--against", "strict", "--json"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout)["scores"]
