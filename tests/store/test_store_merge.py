@@ -333,10 +333,10 @@ merge_stores([pathlib.Path(p) for p in sys.argv[2:]], pathlib.Path(sys.argv[1]),
 
 def many(folder: Path, count: int, size: int) -> list[Path]:
     """Shards that overlap: each sentence is answered several times, not always the same."""
-    template = Shard(folder / "template.db", "template", datasets={"set": some_sentences(size)})
+    sets = {"set": some_sentences(size)}
     made = []
     for n in range(count):
-        one = Shard.derived(template, folder / f"n{n}.db", f"run-n{n}")
+        one = Shard(folder / f"n{n}.db", f"run-n{n}", datasets=sets)
         first = n % (size - 5)
         one.ask([(f"s{at}", f"say {n % 3}") for at in range(first, first + 5)])
         made.append(one.end().path)

@@ -6,6 +6,8 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from run_maker import dataset_record, model, run_record
@@ -13,12 +15,11 @@ from run_maker import dataset_record, model, run_record
 from hatevolution.configs.fingerprint import specification
 from hatevolution.configs.prompts import Prompt
 from hatevolution.domain import Answer, Item, Label, Reply, Sentence, Status
-from hatevolution.store.opened import DatasetRecord, ModelRecord, WritableStore
+from hatevolution.store.opened import ModelRecord, WritableStore
 from hatevolution.store.rows import AnswerRecord, FailureRecord, IntentRecord, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 PROMPT = Prompt("test", 1, "Say it: ", ".\nAnswer: ", "You are {careful}.")
 ODD_TEXTS = ("a\0b", "\ud800 broken", "\x1b[31mred", "[bold]x[/bold]", "", " ", "ünï 🎈 \u202e", "=1+1", "x" * 5000)
@@ -40,6 +41,26 @@ def some_sentences(count: int, *, text: str = "sentence number {}", year: bool =
     ]
 
 
+_templates: dict[str, Path] = {}
+_folder = TemporaryDirectory(prefix="exchange-maker-")
+
+
+def _template(models: Sequence[str], sets: dict[str, list[Sentence]], fields: dict[str, Any]) -> Path:
+    """A store with models and data sets and no answer, made once as a run makes it and then copied."""
+    key = repr((models, sets, fields))
+    if key not in _templates:
+        path = Path(_folder.name) / f"{len(_templates)}.db"
+        with WritableStore(path, "template") as store, store.transaction():
+            store.add_run(run_record("template", models, sets))
+            for name in models:
+                spec = specification(model(name, **fields), PROMPT)
+                store.put_model(ModelRecord(name, name.title(), spec, {"name": name, "adapter": "scripted"}))
+            for name, rows in sets.items():
+                store.put_dataset(dataset_record(name, licence="MIT", source="https://example.org"), rows)
+        _templates[key] = path
+    return _templates[key]
+
+
 class Shard:
     """A store that one run writes to, request by request."""
 
@@ -55,40 +76,15 @@ class Shard:
         self.path = path
         self.run = run
         self.sets = {"set": some_sentences(20)} if datasets is None else datasets
-        self.models = list(models)
-        self.fields = fields
         self._clock = 0
-        self.fast = False
-        with WritableStore(path, run) as store, store.transaction():
-            store.add_run(run_record(run, models, self.sets))
-            for name in models:
-                config = model(name, **fields)
-                store.put_model(
-                    ModelRecord(
-                        name, name.title(), specification(config, PROMPT), {"name": name, "adapter": "scripted"}
-                    )
-                )
-            for name, rows in self.sets.items():
-                store.put_dataset(_record(name), rows)
-
-    @classmethod
-    def derived(cls, template: Shard, path: Path, run: str) -> Shard:
-        """A shard like another one but for its run, made in a moment: nothing is synced to the disk."""
-        made = cls.__new__(cls)
-        made.__dict__.update(template.__dict__, path=path, run=run, _clock=0, fast=True)
-        shutil.copy(template.path, path)
-        with made._writing() as connection:
-            connection.execute("UPDATE runs SET run = ?", [run])
-            connection.execute("UPDATE models SET run = ?", [run])
-            connection.execute("UPDATE datasets SET run = ?", [run])
-        return made
+        shutil.copy(_template(models, self.sets, fields), path)
+        with self._writing() as connection:
+            for table in ("runs", "models", "datasets"):
+                connection.execute(f"UPDATE {table} SET run = ?", [run])
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        if not self.fast:
-            with WritableStore(self.path, self.run) as store, store.transaction() as connection:
-                yield connection
-            return
+        """The writer's connection, but for the syncing, which takes most of a small test's time."""
         with closing(sqlite3.connect(self.path)) as connection, connection:
             connection.execute("PRAGMA synchronous = OFF")
             yield connection
@@ -181,10 +177,6 @@ class Shard:
                 "UPDATE runs SET ended_at = '2026-01-02T00:00:00.000Z', outcome = ? WHERE run = ?", [outcome, self.run]
             )
         return self
-
-
-def _record(name: str) -> DatasetRecord:
-    return dataset_record(name, licence="MIT", source="https://example.org")
 
 
 def rows(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
