@@ -109,7 +109,8 @@ def _eta(state: LaneState, rate: float) -> str:
 
 def _why(state: LaneState, now: float) -> str:
     if state.phase == "paused" and state.paused_until is not None:
-        return f"{state.why} (for {duration(state.paused_until - now)} more)"
+        # First for how long: the reason may be longer than the terminal is wide.
+        return f"for {duration(state.paused_until - now)} more: {state.why}"
     return state.why
 
 

@@ -92,7 +92,7 @@ def kill_again_and_again(project: Project, server: RemoteServer, *, kills: int, 
         committed = after
         if len(committed) == total:
             break
-    done = project.command()
+    done = project.process()
     assert done.returncode == 0, done.stderr
     after = project.snapshot()
     assert {key: after[key] for key in committed} == committed
@@ -158,7 +158,7 @@ def test_what_may_have_been_billed_without_being_recorded_is_listed(project: Pro
     assert "may have been sent (and billed)" in text
     assert "The last run died" in text
     # They stay listed: answering them again does not undo the first bill.
-    assert project.command("--limit", "100").returncode == 0
+    assert project.process("--limit", "100").returncode == 0
     assert {item["sentence"] for item in status(project)["possibly_unrecorded"]} == listed
 
 
@@ -274,14 +274,14 @@ def test_a_second_run_is_refused_with_the_holders_pid_and_status_is_not(project:
     project.vllm(vllm.base_url)
     process = project.start()
     wait_until(lambda: rows(project) > 0)
-    second = project.command()
+    second = project.process()
     assert second.returncode == 2
     assert f"process {process.pid}" in second.stderr
     assert second.stderr.count("\n") == 1
     found = status(project)
     assert found["writer"]["pid"] == process.pid
     assert found["possibly_unrecorded"] == []  # in flight, not lost
-    dry = project.command("--dry-run", "--json")
+    dry = project.process("--dry-run", "--json")
     assert dry.returncode == 0, dry.stderr
     assert json.loads(dry.stdout)["lanes"][0]["pending"] < 50_000
     end(process, signal.SIGTERM)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import io
 import json
 import os
 import signal
@@ -12,10 +13,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
+from hatevolution.cli import main
 from hatevolution.runner.plan import make_plan
 from hatevolution.runner.run import RunOptions, execute
 
@@ -124,8 +127,12 @@ class Project:
             self.arguments(*more), env=environment(environ), cwd=self.folder, start_new_session=True, **options
         )
 
+    def process(self, *more: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the real command to its end, in a process of its own."""
+        return hatevolution_process("run", str(self.experiment), "--store", str(self.store), *more, environ=environ)
+
     def command(self, *more: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run the real command to its end."""
+        """Run the command to its end, in this process."""
         return hatevolution("run", str(self.experiment), "--store", str(self.store), *more, environ=environ)
 
     # -- looking -----------------------------------------------------------------------------------------------------
@@ -161,7 +168,20 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def hatevolution(*arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the real command to its end."""
+    """Run the command in this process, as its entry point does; a start of Python costs more than most commands."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with patch.dict(os.environ, environment(environ), clear=True), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(arguments)
+        except SystemExit as request:
+            code = request.code
+    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(arguments, code, *texts)
+
+
+def hatevolution_process(*arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the real command to its end, in a process of its own."""
     return subprocess.run(
         command(*arguments), env=environment(environ), capture_output=True, text=True, timeout=100, check=False
     )
