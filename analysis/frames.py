@@ -249,7 +249,10 @@ def _judged(placed: pl.DataFrame, models: tuple[ModelInfo, ...]) -> list[pl.Data
                 "model",
                 "slot",
                 "stride",
-                pl.when(answered).then(pl.col("judged")).otherwise(pl.col("status").cast(OUTCOME)).alias("outcome"),
+                pl.when(answered)
+                .then(pl.col("judged"))
+                .otherwise(pl.col("status").cast(OUTCOME, strict=False))
+                .alias("outcome"),
                 pl.when(broken).then(pl.col("hash")).otherwise(0).alias("text"),
             )
         )
