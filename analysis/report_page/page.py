@@ -32,8 +32,10 @@ _MARKERS: Final = {
 }
 """matplotlib's lines and markers, for legends."""
 
-_TEXT_LIMIT: Final = 200_000
-"""Characters of one value; longer ones are no part of a sane store and would fill the page."""
+_LIMIT: Final = 4000
+_LONG_LIMIT: Final = 200_000
+"""Characters of one line of a value, and of a configuration; longer ones are no part of a sane store and would fill the
+page."""
 
 
 class _PageFigure(NamedTuple):
@@ -74,18 +76,28 @@ def _asset(name: str) -> str:
 def _environment() -> Any:
     from jinja2 import Environment, StrictUndefined
 
-    return Environment(
+    made = Environment(
         autoescape=True, finalize=_visible, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    made.filters["long"] = _long
+    return made
 
 
-def _visible(value: Any) -> Any:
+def _visible(value: Any, limit: int = _LIMIT) -> Any:
     """Make what can't be seen visible in every text that the template prints; line ends stay."""
     from markupsafe import Markup
 
-    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+    if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return "\n".join(one_line(line, _TEXT_LIMIT) for line in value.split("\n"))
+    if value.isprintable() and len(value) <= limit:
+        return value
+    return "\n".join(one_line(line, limit) for line in value.split("\n"))
+
+
+def _long(value: str) -> Any:
+    from markupsafe import escape
+
+    return escape(_visible(value, _LONG_LIMIT))
 
 
 def _policy(style: str, script: str) -> str:

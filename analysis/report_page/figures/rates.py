@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from hatevolution.analysis.report_page.figures.figure import Figure, Key, Panel, clipped, slug
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["rate_figures"]
 
 _RATES: Final = (("label_flip", "Label flips"), ("hallucination", "Hallucinations"))
+_Known = dict[tuple[str, str], tuple[float | None, float | None, float | None]]
+"""(model, group) -> value, low, high."""
+
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -87,18 +91,15 @@ def _panel(title: str, lines: Sequence[Line], rows: pl.DataFrame, keys: dict[str
     gap = 0.7 / len(keys)
 
     def draw(axes: Axes) -> None:
-        for place, line in enumerate(lines):
-            if place % 2 == 0:
-                axes.axhspan(place - 0.5, place + 0.5, color=COLOURS["faint"], alpha=0.35, linewidth=0)
-            for index, (group, key) in enumerate(keys.items()):
-                value, low, high = known.get((line.name, group), (None, None, None))
-                y = place + gap * (index - (len(keys) - 1) / 2)
-                if low is not None and high is not None:
-                    axes.plot([100 * low, 100 * high], [y, y], color=COLOURS[key.colour], linewidth=0.8, alpha=0.7)
-                if value is not None:
-                    axes.plot(
-                        [100 * value], [y], color=COLOURS[key.colour], marker=key.marker, markersize=3.5, clip_on=False
-                    )
+        bands = np.arange(0, len(lines), 2)
+        axes.barh(bands, 1, 1, color=COLOURS["faint"], alpha=0.35, transform=axes.get_yaxis_transform())
+        # One call for each group: one for each mark would take a second.
+        for index, (group, key) in enumerate(keys.items()):
+            places = np.arange(len(lines)) + gap * (index - (len(keys) - 1) / 2)
+            value, low, high = _percents(lines, group, known)
+            colour = COLOURS[key.colour]
+            axes.hlines(places, low, high, color=colour, linewidth=0.8, alpha=0.7)
+            axes.plot(value, places, color=colour, marker=key.marker, markersize=3.5, linestyle="", clip_on=False)
         axes.set_yticks(range(len(lines)), [clipped(line.title, 24) for line in lines])
         axes.set_ylim(len(lines) - 0.5, -0.5)
         axes.set_xlim(left=0)
@@ -117,11 +118,14 @@ def _panel(title: str, lines: Sequence[Line], rows: pl.DataFrame, keys: dict[str
     )
 
 
-def _told(
-    lines: Sequence[Line],
-    keys: dict[str, Key],
-    known: dict[tuple[str, str], tuple[float | None, float | None, float | None]],
-) -> str:
+def _percents(lines: Sequence[Line], group: str, known: _Known) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Return value, low and high of each line, shape (3, lines), in percent; NaN where there is none."""
+    rows = [known.get((line.name, group), (None, None, None)) for line in lines]
+    found = [[np.nan if part is None else 100 * part for part in row] for row in rows]
+    return np.array(found, dtype=np.float64).reshape(-1, 3).T
+
+
+def _told(lines: Sequence[Line], keys: dict[str, Key], known: _Known) -> str:
     told = []
     for group in keys:
         values = [(known.get((line.name, group), (None,))[0], line.title) for line in lines]

@@ -1,0 +1,291 @@
+"""The page: whole, self-contained, accessible; and nothing that stands in a store does anything on it."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from report_maker import HOSTILE, MEGABYTE, Element, attributes, hostile_store, parse
+from store_maker import Made, MadeSentence, Maker, generate
+
+from hatevolution.analysis.report_page import Content, Options, check, gather, render, write
+from hatevolution.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return generate(tmp_path_factory.mktemp("page") / "s.db", 6, size=60)
+
+
+@pytest.fixture(scope="module")
+def content(made: Made) -> Content:
+    return gather(made.path, Options(resamples=100), NOW)
+
+
+@pytest.fixture(scope="module")
+def page(content: Content) -> Element:
+    return parse(render(content))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = hostile_store(tmp_path_factory.mktemp("hostile") / "<script>alert(1)<x>.db")
+    return render(gather(path, Options(resamples=20, samples=50), NOW))
+
+
+def table(page: Element, id: str) -> dict[str, dict[str, str]]:
+    """Rows of a table by name and heading."""
+    found = page.one("table", id=id)
+    headings = [th.text for th in found.one("thead").find("tr")[-1].find("th")]
+    rows = {}
+    for row in found.one("tbody").find("tr"):
+        cells = [cell.text for cell in row.find("td")]
+        rows[row.one("th").text] = dict(zip(headings[-len(cells) :], cells, strict=True))
+    return rows
+
+
+def inert(root: Element) -> None:
+    """Fail where a page could run or load anything but its own script."""
+    names = Counter(element.tag for element in root)
+    assert names["script"] == names["style"] == 1
+    assert not names.keys() & {"img", "iframe", "object", "embed", "base", "form", "image", "foreignObject", "audio"}
+    assert names["link"] == 1
+    for element, name, value in attributes(root):
+        assert not name.startswith("on"), (element.tag, name)
+        assert name not in ("style", "src", "srcset", "action", "formaction", "ping", "srcdoc")
+        if name in ("href", "xlink:href"):
+            assert value == "data:," if element.tag == "link" else value.startswith("#")
+
+
+def test_the_page_loads_and_runs_nothing_else(page: Element) -> None:
+    inert(page)
+    policy = page.one("meta", **{"http-equiv": "Content-Security-Policy"}).attributes["content"] or ""
+    rules = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    for name in ("style", "script"):
+        digest = hashlib.sha256(page.one(name).text.encode()).digest()
+        assert rules[f"{name}-src"] == f"'sha256-{base64.b64encode(digest).decode()}'"
+    assert "unsafe" not in policy
+    assert "http" not in page.one("style").text
+
+
+def test_every_reference_finds_its_target(page: Element) -> None:
+    ids = [value for _, name, value in attributes(page) if name == "id"]
+    assert len(ids) == len(set(ids))
+    known = set(ids)
+    for element, name, value in attributes(page):
+        if name == "href" and element.tag != "link":
+            assert value[1:] in known
+        if name in ("aria-labelledby", "aria-describedby"):
+            assert set(value.split()) <= known
+        for target in re.findall(r"url\(#([^)]*)\)", value or ""):
+            assert target in known
+
+
+def test_landmarks_headings_and_names(page: Element) -> None:
+    html = page.one("html")
+    assert html.attributes["lang"] == "en"
+    for landmark in ("main", "nav", "header", "footer", "h1"):
+        page.one(landmark)
+    assert page.find("a")[0].attributes["href"] == "#" + (page.one("main").attributes["id"] or "")
+    assert [a.attributes["href"] for a in page.one("nav").find("a")] == [
+        f"#{section.attributes['id']}" for section in page.find("section")
+    ]
+    for section in page.find("section"):
+        label = section.attributes["aria-labelledby"]
+        assert section.one("h2", id=label).text
+    for drawing in page.find("svg", class_="plot"):
+        assert drawing.one("title").text
+        assert drawing.one("desc").text
+    for element in page:
+        if element.attributes.get("tabindex") == "0":
+            assert element.attributes["role"] == "region"
+            assert element.attributes.get("aria-label") or element.attributes["aria-labelledby"]
+    levels = [int(element.tag[1]) for element in page if re.fullmatch(r"h\d", element.tag)]
+    assert levels[0] == 1
+
+
+def test_every_table_of_the_study_is_there_with_all_its_numbers(page: Element, content: Content) -> None:
+    for found in content.report.tables:
+        expected = f"Table {found.key}. {found.title}"
+        shown = [t for t in page.find("table") if t.one("caption").text == expected]
+        assert len(shown) == 1, expected
+        body = shown[0].one("tbody").find("tr")
+        assert len(body) == len(found.rows)
+        for row, drawn in zip(found.rows, body, strict=True):
+            assert drawn.one("th").attributes["scope"] == "row"
+            assert drawn.one("th").text == row.name
+            for cell, td in zip(row.cells, drawn.find("td"), strict=True):
+                text = td.children[0] if td.children else ""
+                assert (text if isinstance(text, str) else text.text) == cell.text
+                assert (cell.value is None) == ("data-v" not in td.attributes)
+                if cell.value is not None:
+                    assert float(td.attributes["data-v"] or "") == cell.value
+                    assert (cell.coverage in td.text) or not cell.incomplete
+        for th in shown[0].one("thead").find("th"):
+            assert th.attributes["scope"] in ("col", "colgroup")
+
+
+def test_coverage_and_counts_of_broken_answers(page: Element, made: Made) -> None:
+    rows = table(page, "table-coverage")
+    timed = next(name for name in rows["gappy-exact"] if name.startswith("Timed Set"))
+    outcomes = made.outcome("gappy-exact", "timed")
+    done = sum(outcome != "missing" for outcome in outcomes)
+    assert rows["gappy-exact"][timed] == f"{100 * done / len(outcomes):.2f} %{done}/{len(outcomes)}"
+    assert rows["good-exact"][timed] == "100 %"
+    assert rows["never-asked"][timed] == "not asked"
+    kinds = table(page, "table-kinds")
+    broken = sum(made.outcome(model, dataset).count("invalid") for model in made.models for dataset in made.datasets)
+    assert sum(int(row["Answers"].replace(",", "")) for row in kinds.values()) == broken
+    facts = {div.one("dt").text: div.one("dd").text for div in page.one("section", id="summary").find("div")}
+    assert facts["Broken answers"].startswith(f"{broken:,}")
+    refused = sum(made.outcome(model, dataset).count("refused") for model in made.models for dataset in made.datasets)
+    assert facts["Refused"] == f"{refused:,}"
+
+
+def test_samples_are_closed_seeded_and_grow(made: Made, content: Content, page: Element) -> None:
+    box = page.one("details", id="samples-box")
+    assert "open" not in box.attributes
+    assert "Content warning" in box.one("summary").text
+    assert len(box.find("article")) == len(content.broken.samples)
+    per = Counter((row.model, row.kind) for row in content.broken.samples)
+    assert max(per.values()) == 3
+    texts = Counter((row.model, row.kind, row.raw_text) for row in content.broken.samples if row.raw_text is not None)
+    assert max(texts.values()) == 1
+
+    def keys(**options: int) -> list[tuple[str, str, str]]:
+        found = gather(made.path, Options(resamples=0, **options), NOW).broken.samples
+        return [(row.model, row.dataset, row.sentence) for row in found]
+
+    few, many, other = keys(samples=3), keys(samples=6), keys(samples=3, seed=2)
+    assert few == [(row.model, row.dataset, row.sentence) for row in content.broken.samples]
+    assert set(few) < set(many)
+    assert few != other
+    assert keys(samples=0) == []
+
+
+def test_the_same_store_gives_the_same_page(made: Made, content: Content) -> None:
+    assert render(gather(made.path, Options(resamples=100), NOW)) == render(content)
+    later = render(gather(made.path, Options(resamples=100), NOW + dt.timedelta(hours=1)))
+    assert later != render(content)
+    assert later.replace("04:04", "03:04") == render(content)
+
+
+def test_choices_of_models_sets_and_policies(made: Made) -> None:
+    options = Options(
+        resamples=0,
+        samples=1,
+        models=("good-exact", "gappy-exact"),
+        datasets=("plain",),
+        parser="lenient",
+        invalid="raw",
+    )
+    page = parse(render(gather(made.path, options, NOW)))
+    assert list(table(page, "table-coverage")) == ["good-exact", "gappy-exact"]
+    assert not page.find("section", id="experiment-1")
+    assert not page.find("section", id="experiment-2")
+    assert "lenient" in page.one("section", id="provenance").text
+    with pytest.raises(ConfigError, match="good-exact"):
+        gather(made.path, Options(models=("good-exakt",)), NOW)
+
+
+def test_an_empty_store_has_a_page(tmp_path: Path) -> None:
+    page = parse(render(gather(Maker(tmp_path / "empty.db").done().path, Options(), NOW)))
+    inert(page)
+    assert "No answer broke the instruction." in page.one("section", id="broken").text
+
+
+def test_a_store_without_a_broken_answer(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "s.db")
+    maker.dataset("d", [MadeSentence(id="1", gold="toxic"), MadeSentence(id="2")])
+    maker.model("m")
+    maker.answers("m", "d", ["toxic", "respectful"])
+    page = parse(render(gather(maker.done().path, Options(), NOW)))
+    assert not page.find("details", id="samples-box")
+    assert table(page, "table-static-d")["m"]["Macro F1n=2"] == "1.0000"
+
+
+# -- hostile -------------------------------------------------------------------------------------------------------
+
+
+def test_a_hostile_store_makes_an_inert_page(hostile: str) -> None:
+    root = parse(hostile)
+    inert(root)
+    hostile.encode()
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ufeff]", hostile)
+    body = root.one("body")
+    script = root.one("script")
+    assert "hacked" not in script.text
+    assert "window.hacked" in body.text
+
+
+def test_hostile_answers_are_complete(hostile: str) -> None:
+    root = parse(hostile)
+    shown = {dd.text for article in root.find("article") for dd in article.find("dd")}
+    for text in HOSTILE:
+        if text == MEGABYTE:
+            cut = [found for found in shown if found.startswith("A" * 1000)]
+            assert cut
+            assert all(re.fullmatch(r"A+… cut; [\d,]+ more characters stand in the store\.", found) for found in cut)
+            lengths = {len(found.partition("…")[0]) for found in cut}
+            assert lengths == {1000, 1500}
+        elif text and text.isprintable() and text == text.strip():
+            assert text in shown
+    assert "a\\x00b\\x08c\\x7f" in shown
+    assert "\\ud800 half, \\udfff other half" in shown
+    assert "␣␣blanks around␣␣" in shown
+    assert "line one\\nline two\\r\\nline three\\u2028end" in shown
+    assert "(empty)" in shown
+
+
+def test_a_hostile_page_stays_small(hostile: str) -> None:
+    assert len(hostile) < 3 * 2**20
+    assert max(map(len, re.findall(r">[^<]*<", hostile.partition("</style>")[2].partition("<script>")[0]))) < 300_000
+
+
+# -- the file ------------------------------------------------------------------------------------------------------
+
+
+def test_only_a_page_is_overwritten(content: Content, made: Made, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    size = write(content, out)
+    assert out.stat().st_size == size
+    assert out.read_text(encoding="utf-8") == render(content)
+    write(content, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    before = made.path.read_bytes()
+    for victim in (made.path, tmp_path / "notes.txt"):
+        if victim != made.path:
+            victim.write_text("mine", encoding="utf-8")
+        with pytest.raises(ConfigError, match="is no HTML page"):
+            write(content, victim)
+    assert made.path.read_bytes() == before
+    empty = tmp_path / "empty.html"
+    empty.touch()
+    check(empty)
+    with pytest.raises(ConfigError, match="there is no folder"):
+        check(tmp_path / "nowhere" / "report.html")
+
+
+def test_an_older_page_outlives_a_failure(content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "report.html"
+    out.write_text("<!DOCTYPE html>old", encoding="utf-8")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    with pytest.raises(ConfigError, match="No space left"):
+        write(content, out)
+    assert out.read_text(encoding="utf-8") == "<!DOCTYPE html>old"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
