@@ -63,15 +63,15 @@ def count_kinds(view: StoreView, examples: int = 3) -> list[KindCount]:
             if len(kept) < examples and text not in kept and (len(text) < _EXAMPLE_LENGTH or not kept):
                 kept[text] = sentence
     answered = _answered(view)
+    shown = view.rows_by_key((*key[:2], sentence) for key, kept in samples.items() for sentence in kept.values())
     found = []
     for cell in cells:
         for kind in KINDS:
             key = (cell.model, cell.dataset, kind.name)
             if members[key]:
-                rows = (view.row(*key[:2], sentence) for sentence in samples.get(key, {}).values())
-                shown = tuple(row for row in rows if row is not None)
+                rows = tuple(shown[*key[:2], sentence] for sentence in samples.get(key, {}).values())
                 total = answered[cell.model, cell.dataset]
-                found.append(KindCount(*key, kind.version, firsts[key], members[key], cell.answers, total, shown))
+                found.append(KindCount(*key, kind.version, firsts[key], members[key], cell.answers, total, rows))
     return found
 
 

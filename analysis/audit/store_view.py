@@ -9,7 +9,6 @@ table too (on disk where it grows), so memory does not grow with the store.
 from __future__ import annotations
 
 import sqlite3
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from hatevolution.analysis.audit.readers import outcomes, readers
@@ -34,7 +33,7 @@ from hatevolution.store.reader import connect
 from hatevolution.store.text import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -251,13 +250,17 @@ class StoreView:
 
     def row(self, model: str, dataset: str, sentence: str) -> AnswerRow | None:
         """Return one answer by its key, whatever the selection says; None where the store has none."""
-        cursor = self.connection.execute(
+        return self.rows_by_key([(model, dataset, sentence)]).get((model, dataset, sentence))
+
+    def rows_by_key(self, keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], AnswerRow]:
+        """Return answers by their keys, whatever the selection says; those that the store has not are left out."""
+        query = (
             f"SELECT {ANSWER_COLUMNS} FROM predictions AS p {ANSWER_FROM} "  # noqa: S608 - constants
-            "WHERE p.model = ? AND p.dataset = ? AND p.sentence = ?",
-            [model, dataset, sentence],
+            "WHERE p.model = ? AND p.dataset = ? AND p.sentence = ?"
         )
-        found = complete(self.readers, list(islice(cursor, 1)))
-        return found[0] if found else None
+        # All at once: to read one answer costs as much as to read hundreds, since every rule is compiled for it.
+        rows = [row for key in keys for row in self.connection.execute(query, key)]
+        return {(row.model, row.dataset, row.sentence): row for row in complete(self.readers, rows)}
 
 
 def _folded_has(value: str | bytes | None, search: str | bytes) -> bool:

@@ -18,11 +18,12 @@ from hatevolution.analysis.audit.sampling import draw
 from hatevolution.analysis.audit.selection import Selection
 from hatevolution.analysis.audit.store_view import StoreView
 from hatevolution.store.reader import connect
+from hatevolution.store.verdicts import Key
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-KEYS = [("m", "d", str(number)) for number in range(200)]
+KEYS = [Key("m", "d", str(number)) for number in range(200)]
 
 
 @settings(max_examples=40)

@@ -16,9 +16,8 @@ from hatevolution.cli.options import names
 
 if TYPE_CHECKING:
     from hatevolution.analysis.audit.agreement import Agreement
-    from hatevolution.analysis.audit.records import AnswerRow
     from hatevolution.analysis.audit.selection import Selection
-    from hatevolution.store.verdicts import Judgement, SampleRecord
+    from hatevolution.store.verdicts import SampleRecord
 
 __all__ = ["label"]
 
@@ -104,11 +103,8 @@ def _compare(store: Path, sample: SampleRecord, who: str, more: list[str], *, as
 
     with StoreView(store, Selection(parsed="any")) as view:
         said = counting(view.connection, sample.sample, who)
-        judged: list[tuple[AnswerRow, Judgement]] = []
-        for (key, _), judgement in said.items():
-            row = view.row(*key)
-            if row is not None:
-                judged.append((row, judgement))
+        rows = view.rows_by_key(key for key, _ in said)
+        judged = [(rows[key], judgement) for (key, _), judgement in said.items()]
         found = agreements(view.connection, judged, more)
         drawn = len(sampled(view.connection, sample.sample))
     undecided = sum(judgement == "undecided" for judgement in said.values())
