@@ -52,6 +52,8 @@ class Unrecorded(NamedTuple):
     dataset: str
     sentence: str
     at: str
+    priced: bool
+    """Whether the model costs money."""
 
 
 _CELLS = """
@@ -89,9 +91,10 @@ GROUP BY p.model
 """
 
 _UNRECORDED = """
-SELECT i.run, i.model, i.dataset, s.value, i.at
+SELECT i.run, i.model, i.dataset, s.value, i.at, coalesce(json_extract(m.configuration, '$.price'), 0) <> 0
 FROM intents AS i
-JOIN runs ON runs.run = i.run, json_each(i.sentences) AS s
+JOIN runs ON runs.run = i.run
+LEFT JOIN models AS m ON m.model = i.model, json_each(i.sentences) AS s
 WHERE i.run IS NOT :live
   AND NOT EXISTS (
     SELECT 1 FROM predictions AS p
@@ -125,7 +128,8 @@ def unrecorded(connection: sqlite3.Connection, live_run: str | None = None) -> l
     For models with a price these are the requests that were in flight; for free ones an upper bound (the page of
     sentences that was being sent). Requests of ``live_run`` are simply in flight and are left out.
     """
-    return [Unrecorded(*row) for row in connection.execute(_UNRECORDED, {"live": live_run})]
+    rows = connection.execute(_UNRECORDED, {"live": live_run})
+    return [Unrecorded(*row)._replace(priced=bool(row[-1])) for row in rows]
 
 
 def run_configuration(connection: sqlite3.Connection, run: str) -> dict[str, object]:

@@ -114,6 +114,15 @@ def test_what_was_being_sent_when_a_run_died_is_listed(store: WritableStore) -> 
     assert found == [("r1", "z", "s0"), ("r1", "z", "s2"), ("r2", "a", "s1")]
 
 
+def test_what_costs_money_is_told_from_what_does_not(store: WritableStore) -> None:
+    paid = model("paid", price={"usd_per_request": 0.1})
+    with store.transaction():
+        store.put_model(model_record(paid))
+    intend(store.connection, "r1", "paid", "big", ["s0"])
+    intend(store.connection, "r1", "z", "big", ["s0"])
+    assert [(item.model, item.priced) for item in status.unrecorded(store.connection)] == [("paid", True), ("z", False)]
+
+
 def test_what_a_living_run_is_sending_is_not_listed(store: WritableStore) -> None:
     intend(store.connection, "r1", "z", "big", ["s0"])
     intend(store.connection, "r2", "z", "big", ["s1"])

@@ -98,7 +98,12 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
         console.print(f"A run is writing now (process {report['writer'].get('pid')}).")
     elif report["runs"] and report["runs"][-1]["outcome"] is None:
         console.print("The last run died before its end; start it again with the same command to go on.")
-    doubtful = report["possibly_unrecorded"]
+    free = sum(not item["priced"] for item in report["possibly_unrecorded"])
+    if free:
+        console.print(
+            f"A run died while up to {free} sentences of models without a price were being sent; nothing was billed."
+        )
+    doubtful = [item for item in report["possibly_unrecorded"] if item["priced"]]
     if doubtful:
         console.print(
             f"{len(doubtful)} sentences may have been sent (and billed) without their answers being recorded, since "
