@@ -18,7 +18,7 @@ _STEPS = 200_000
 class Tell(Protocol):
     """Takes how far a long piece of work is."""
 
-    def __call__(self, what: str, done: int, total: int | None) -> None:
+    def __call__(self, what: str, done: int, total: int | None, /) -> None:
         """Say what is being done, and how many of how many units of it are done (total None: unknown)."""
 
 

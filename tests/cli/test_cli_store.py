@@ -200,9 +200,9 @@ def test_a_table_about_a_real_set_is_matched_whole(
     real_data: Path, project: Project, call: Callable[..., Result]
 ) -> None:
     """Ids as the study's own files have them, and a table as its notebooks write it."""
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
 
-    frame = pd.read_excel(next(real_data.rglob("English_Online_Attacks_testset.xlsx")))
+    frame = pd.read_excel(next(real_data.rglob("English_Online_Attacks_testset.xlsx")), engine="openpyxl")
     source = project.folder / "soa_theirs.csv"
     labels = frame["label"].map({0: "respectful", 1: "toxic"})
     pd.DataFrame({"id": frame["id"].tolist(), "results": labels.tolist()}).to_csv(source, index=False)

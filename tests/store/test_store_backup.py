@@ -22,6 +22,8 @@ from hatevolution.store.exchange.verifying import verify_store
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hatevolution.store.exchange.watch import Tell
+
 
 @pytest.fixture
 def shard(tmp_path: Path) -> Shard:
@@ -84,7 +86,7 @@ def test_a_copy_that_lacks_something_gets_no_name(
 ) -> None:
     copy = backup._copy
 
-    def lossy(source: sqlite3.Connection, partial: Path, tell: backup.Tell) -> None:
+    def lossy(source: sqlite3.Connection, partial: Path, tell: Tell) -> None:
         copy(source, partial, tell)
         with closing(sqlite3.connect(partial)) as connection, connection:
             connection.execute("PRAGMA foreign_keys = 0")

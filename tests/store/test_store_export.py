@@ -7,10 +7,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
+import polars as pl
 import pytest
 from exchange_maker import PROMPT, Shard, rows, some_sentences
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hatevolution.domain import Status
@@ -77,7 +77,7 @@ def test_one_configuration_a_model_and_one_split_a_data_set(shard: Shard, tmp_pa
             assert re.fullmatch(r"\w+", split)
             assert list((tmp_path / "out").glob(pattern)), pattern
     assert found["m"]["set"] == "answers/m/set/*.parquet"
-    answers = pq.read_table(tmp_path / "out/answers/m/set/00000.parquet").to_pylist()
+    answers = pl.read_parquet(tmp_path / "out/answers/m/set/00000.parquet").to_dicts()
     assert [(row["sentence"], row["raw_text"], row["gold"]) for row in answers[:2]] == [
         ("s0", "toxic", "toxic"),
         ("s1", "toxic", "toxic"),
@@ -90,11 +90,11 @@ def test_one_configuration_a_model_and_one_split_a_data_set(shard: Shard, tmp_pa
 def test_bytes_and_odd_texts_are_there_twice(shard: Shard, tmp_path: Path) -> None:
     export_store(shard.path, tmp_path / "out")
     folder = next((tmp_path / "out/answers").glob("flan*")) / "other-set"
-    (answer,) = pq.read_table(folder / "00000.parquet").to_pylist()
+    (answer,) = pl.read_parquet(folder / "00000.parquet").to_dicts()
     assert answer["raw_text"] == "\ufffd\ufffd\ufffd \0"
     assert answer["raw_text_bytes"] == b"\xed\xa0\x80 \0"
     assert json.loads(answer["scores"]) == {"a": 0.1}
-    (response,) = pq.read_table(tmp_path / "out/responses" / folder.parent.name / "other-set").to_pylist()
+    (response,) = pl.read_parquet(tmp_path / "out/responses" / folder.parent.name / "other-set").to_dicts()
     assert (response["body"], response["body_bytes"]) == ("\ufffd\ufffd", b"\xff\xfe")
     assert response["latency_s"] == rows(shard.path, "SELECT latency_s FROM responses WHERE response = 4")[0][0]
 
@@ -108,10 +108,10 @@ def test_files_say_what_they_are_and_the_manifest_has_their_checksums(shard: Sha
     for file in listed["files"]:
         data = (tmp_path / "out" / file["path"]).read_bytes()
         assert (hashlib.sha256(data).hexdigest(), len(data)) == (file["sha256"], file["bytes"])
-        about = json.loads(pq.read_metadata(tmp_path / "out" / file["path"]).metadata[b"hatevolution"])
+        about = json.loads(pl.read_parquet_metadata(tmp_path / "out" / file["path"])["hatevolution"])
         assert about["table"] == file["table"]
-        assert pq.read_metadata(tmp_path / "out" / file["path"]).num_rows == file["rows"]
-    about = json.loads(pq.read_metadata(tmp_path / "out/answers/m/set/00000.parquet").metadata[b"hatevolution"])
+        assert pl.read_parquet(tmp_path / "out" / file["path"]).height == file["rows"]
+    about = json.loads(pl.read_parquet_metadata(tmp_path / "out/answers/m/set/00000.parquet")["hatevolution"])
     ((fingerprint, sha256),) = rows(
         shard.path, "SELECT fingerprint, content_sha256 FROM models, datasets WHERE model = 'm' AND dataset = 'set'"
     )
@@ -143,8 +143,8 @@ def test_long_tables_are_cut_into_parts(shard: Shard, tmp_path: Path, monkeypatc
     monkeypatch.setattr(frames, "_ROWS", 7)
     export_store(shard.path, tmp_path / "out")
     parts = sorted((tmp_path / "out/sentences/set").iterdir())
-    assert [pq.read_metadata(part).num_rows for part in parts] == [7, 7, 6]
-    positions = [row["position"] for part in parts for row in pq.read_table(part).to_pylist()]
+    assert [pl.read_parquet(part).height for part in parts] == [7, 7, 6]
+    positions = [row["position"] for part in parts for row in pl.read_parquet(part).to_dicts()]
     assert positions == list(range(20))
 
 
@@ -195,6 +195,7 @@ ANY = [Column("a", "ANY"), Column("n", "INTEGER"), Column("x", "REAL"), Column("
 texts = st.text(st.characters(exclude_categories=()), max_size=20).map(encode) | st.binary(max_size=9) | st.none()
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -218,6 +219,7 @@ def encode_again(value: bytes) -> str | bytes:
         return value
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200), unique=True))
 def test_names_of_folders_are_plain_and_different(found: list[str]) -> None:
     names = Names("sentences")

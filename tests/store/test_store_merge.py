@@ -364,12 +364,15 @@ def test_a_merge_that_is_killed_is_completed_by_the_next(tmp_path: Path, kill_at
     assert content(destination) == content(tmp_path / "undisturbed.db")
 
 
+def _interrupt(pid: int) -> None:
+    time.sleep(0.3)
+    os.kill(pid, signal.SIGINT)
+
+
 def test_ctrl_c_in_a_long_statement_is_obeyed_at_once(tmp_path: Path) -> None:
     from hatevolution.store.exchange.watch import interruptible
 
-    timer = multiprocessing.get_context("fork").Process(
-        target=lambda pid: (time.sleep(0.3), os.kill(pid, signal.SIGINT)), args=(os.getpid(),)
-    )
+    timer = multiprocessing.get_context("fork").Process(target=_interrupt, args=(os.getpid(),))
     with closing(sqlite3.connect(":memory:")) as connection:
         timer.start()
         with pytest.raises(KeyboardInterrupt), interruptible(connection):
