@@ -56,5 +56,6 @@ def scratch(beside: Path) -> Iterator[Scratch]:
             # Thrown away whatever happens: nothing has to survive a crash.
             connection.execute("PRAGMA journal_mode = OFF")
             connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA cache_size = -262144")
             connection.execute("BEGIN")
             yield Scratch(path, connection)

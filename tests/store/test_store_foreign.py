@@ -24,9 +24,10 @@ from hatevolution.configs.fingerprint import specification
 from hatevolution.domain import Role, Sentence
 from hatevolution.errors import DataError, StoreError
 from hatevolution.store.exchange.foreign import Foreign
-from hatevolution.store.exchange.foreign_import import ForeignReport, Left, Origin, Target, import_answers
+from hatevolution.store.exchange.foreign_import import Origin, Target, import_answers
 from hatevolution.store.exchange.foreign_inspect import read_inspect
 from hatevolution.store.exchange.foreign_lm_eval import read_lm_eval
+from hatevolution.store.exchange.foreign_report import ForeignReport, Left
 from hatevolution.store.exchange.foreign_tables import Columns, read_csv, read_jsonl
 from hatevolution.store.exchange.verifying import verify_store
 from hatevolution.store.opened import ModelRecord

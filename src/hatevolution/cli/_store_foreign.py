@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hatevolution.store.exchange.foreign import Foreign, Match
-    from hatevolution.store.exchange.foreign_import import ForeignReport, Target
+    from hatevolution.store.exchange.foreign_import import Target
+    from hatevolution.store.exchange.foreign_report import ForeignReport
     from hatevolution.store.exchange.watch import Tell
     from hatevolution.store.opened import RunRecord
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hatevolution.store.exchange.backup import Backup
     from hatevolution.store.exchange.exporting import Exported
-    from hatevolution.store.exchange.foreign_import import ForeignReport, Left
+    from hatevolution.store.exchange.foreign_report import ForeignReport, Left
     from hatevolution.store.exchange.merging import Conflict, MergeReport
     from hatevolution.store.exchange.verifying import Check
 
