@@ -70,7 +70,13 @@ def build_lane(
     admission = Admission(
         config,
         adapter,
-        pool=Pool(adapter, give_up_after_s=endpoint.give_up_after_s, on_change=changed),
+        pool=Pool(
+            adapter,
+            give_up_after_s=endpoint.give_up_after_s,
+            on_change=changed,
+            # vLLM answers 500 to all in flight when its engine dies, and asking after its health costs nothing.
+            strikes=1 if config.adapter in _SHARED_SERVERS else 3,
+        ),
         throttle=Throttle(endpoint.requests_per_minute, endpoint.tokens_per_minute),
         concurrency=AdaptiveConcurrency(endpoint.max_concurrency, canary=_may_refuse(config)),
         cooldown=Cooldown(),

@@ -54,6 +54,7 @@ class Pool:
         on_change: Called when an endpoint goes down or comes back.
         watch_s: An endpoint with requests in flight that says nothing for so long is probed, in seconds. A server
             that was told to stop may hold its connections open for ever without answering.
+        strikes: Server errors in a row that make an endpoint suspect.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class Pool:
         give_up_after_s: float,
         on_change: Callable[[Endpoint], None] | None = None,
         watch_s: float = 10.0,
+        strikes: int = _STRIKES,
     ) -> None:
         self._adapter = adapter
         self._give_up_after_s = give_up_after_s
         self._on_change = on_change
         self._watch_s = watch_s
+        self._strikes = strikes
         self.endpoints = [Endpoint(url) for url in adapter.base_urls]
         self._single = self.endpoints[0] if len(self.endpoints) == 1 else None
         self._probes: set[asyncio.Task[None]] = set()
@@ -119,7 +122,7 @@ class Pool:
         kind = failure.kind
         if kind is FailureKind.TRANSIENT and failure.http_status is not None:
             endpoint.strikes += 1
-            return endpoint.strikes >= _STRIKES or not endpoint.up
+            return endpoint.strikes >= self._strikes or not endpoint.up
         silent = failure.http_status is None and kind in (FailureKind.TRANSIENT, FailureKind.TIMEOUT)
         return silent or kind is FailureKind.UNREACHABLE
 

@@ -248,6 +248,7 @@ def server_pid(study: Study) -> int:
         (signal.SIGKILL, "latency=0.1"),
         pytest.param(signal.SIGTERM, "latency=0.1", marks=pytest.mark.slow),
         (signal.SIGTERM, "latency=0.1 deaf"),
+        (signal.SIGUSR1, "latency=0.1"),  # its engine dies: 500 to all, then the end
     ],
 )
 def test_a_server_that_dies_in_mid_run_is_started_again(study: Study, how: int, behaviour: str) -> None:

@@ -102,6 +102,16 @@ async def serve(arguments: list[str], behaviour: Behaviour) -> None:
         for connection in list(getattr(server._runner.server, "connections", [])):
             connection.transport.pause_reading()
 
+    def lose_engine() -> None:
+        """As vLLM does when its engine process dies: 500 to everybody, unhealthy, and soon gone."""
+        from fake_base import Fault
+
+        error = {"message": "EngineCore encountered an issue.", "type": "InternalServerError", "code": 500}
+        server.fail_when(lambda _texts: True, Fault(status=500, body={"error": error}))
+        server.healthy = False
+        loop.call_later(0.7, ended.set)
+
+    loop.add_signal_handler(signal.SIGUSR1, lose_engine)
     loop.add_signal_handler(signal.SIGTERM, deaf if "deaf" in behaviour else ended.set)
     await ended.wait()
     with contextlib.suppress(Exception):
