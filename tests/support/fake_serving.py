@@ -97,8 +97,7 @@ async def serve(arguments: list[str], behaviour: Behaviour) -> None:
     def deaf() -> None:
         server.latency_s = 3600.0
         assert server._runner is not None
-        for site in list(server._runner.sites):
-            closing.append(loop.create_task(site.stop()))
+        closing.extend(loop.create_task(site.stop()) for site in list(server._runner.sites))
         for connection in list(getattr(server._runner.server, "connections", [])):
             connection.transport.pause_reading()
 
