@@ -17,7 +17,7 @@ from hatevolution.errors import ConfigError
 from hatevolution.store.opened import DatasetRecord, ModelRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hatevolution.adapters.datasets import LocatedDataset
     from hatevolution.configs.dataset_schema import DatasetConfig
@@ -57,7 +57,10 @@ class RunPlan(NamedTuple):
             "experiment": msgspec.to_builtins(self.experiment),
             "file": self.path.name,
             "models": [model.record.configuration for model in self.models],
-            "datasets": [{"name": dataset.record.name, "files": dataset.record.files} for dataset in self.datasets],
+            "datasets": [
+                {"name": dataset.record.name, "files": dataset.record.files, "years": dataset.located.config.years}
+                for dataset in self.datasets
+            ],
         }
 
 
@@ -68,6 +71,7 @@ def make_plan(
     data: str | None,
     models: Sequence[str] | None,
     datasets: Sequence[str] | None,
+    without: Sequence[str] | None = None,
 ) -> RunPlan:
     """Resolve an experiment and everything that it names.
 
@@ -77,6 +81,7 @@ def make_plan(
         data: Folder below which the data sets' files lie; None takes the experiment's.
         models: Only these of its models; None for all.
         datasets: Only these of its data sets; None for all.
+        without: None of these, be they models or data sets.
 
     Raises:
         ConfigError: Something in a configuration is wrong, or a name is not one of the experiment's.
@@ -84,8 +89,14 @@ def make_plan(
     """
     experiment, path = load_experiment(reference)
     folder = path.parent
-    planned_models = _chosen([plan_model(name, folder) for name in experiment.models], models, "model", path)
-    configs = _chosen([_Set(*load_dataset(name, folder)) for name in experiment.datasets], datasets, "data set", path)
+    all_models = [plan_model(name, folder) for name in experiment.models]
+    all_sets = [_Set(*load_dataset(name, folder)) for name in experiment.datasets]
+    left_out = set(without or ())
+    _known(left_out, [_name(item) for item in (*all_models, *all_sets)], "model or data set", path)
+    planned_models = [item for item in _chosen(all_models, models, "model", path) if _name(item) not in left_out]
+    configs = [item for item in _chosen(all_sets, datasets, "data set", path) if _name(item) not in left_out]
+    if not planned_models or not configs:
+        raise ConfigError(f"{path}: --except leaves no {'data set' if planned_models else 'model'}; leave out fewer.")
     data_folder = _data_folder(experiment, folder, data)
     located = [plan_dataset(item.config, item.path, data_folder) for item in configs]
     return RunPlan(
@@ -161,9 +172,13 @@ def _chosen(items: list[T], names: Sequence[str] | None, kind: str, path: Path) 
         raise ConfigError(f"{path}: the {kind} {twice!r} occurs twice; a name stands for one {kind}.")
     if names is None:
         return items
+    _known(names, known, kind, path)
+    return [item for item in items if _name(item) in names]
+
+
+def _known(names: Iterable[str], known: list[str], kind: str, path: Path) -> None:
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ConfigError(f"{path} has no {kind} named {name!r}{hint}; it has: {', '.join(known)}.")
-    return [item for item in items if _name(item) in names]
