@@ -3,14 +3,15 @@
 A set with years ranks by time-sensitive macro F1, one made of pairs by label flips (low first), any other by macro F1.
 Composite baselines and their members are not ranked (paper, section 3.5: the twenty models, TimeLMs being none).
 
-A model whose valid answers in a set of pairs are all the same label can't flip. It is put last there, as in the study;
-unlike there, it is found by this rule and reported, not picked by hand. Several such models share the last place.
+A model whose valid answers in a set of pairs are all the same label can't flip. It is put last there, as in the study,
+or left out; unlike there, it is found by this rule and reported, not picked by hand. Several such models share the last
+place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
 
     from hatevolution.analysis.study import DatasetInfo, Study
 
-__all__ = ["MEASURES", "Ranking", "constant_models", "goodness", "rankings"]
+__all__ = ["MEASURES", "ConstantRule", "Ranking", "constant_models", "goodness", "rankings"]
 
 MEASURES: Final = {"years": "time_sensitive_macro_f1", "pairs": "label_flip", "static": "macro_f1"}
 """Kind of data set -> the metric that ranks models on it."""
+
+
+ConstantRule = Literal["last", "exclude"]
+"""What becomes of constant predictors in a ranking by flips."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +45,7 @@ class Ranking:
     """Model -> a number that is higher for better models; -inf for constant predictors of flips. Models without a
     value are left out."""
     constant: tuple[str, ...] = ()
-    """Models put last since all their valid answers are the same label."""
+    """Models put last, or left out, since all their valid answers are the same label."""
     unranked: Mapping[str, str] | None = None
     """Models without a value, and why."""
 
@@ -50,12 +55,13 @@ class Ranking:
         return tuple(sorted(self.goodness, key=lambda name: -self.goodness[name]))
 
 
-def rankings(study: Study, scores: pl.DataFrame) -> list[Ranking]:
+def rankings(study: Study, scores: pl.DataFrame, constants: ConstantRule = "last") -> list[Ranking]:
     """Return the rankings of all labelled sets, those with time first.
 
     Args:
         study: The answers.
         scores: Tidy.
+        constants: What becomes of constant predictors in a ranking by flips.
     """
     whole = scores.filter(scores["group_key"].is_null())
     known = {
@@ -72,6 +78,11 @@ def rankings(study: Study, scores: pl.DataFrame) -> list[Ranking]:
         measure = MEASURES[item.kind]
         values = {model.name: known[model.name, item.name, measure] for model in study.single_models}
         constant = constant_models(study, item) if item.kind == "pairs" else ()
+        if constants == "exclude":
+            reason = "all its valid answers are the same label"
+            values |= {
+                name: (None, reason) for name, (value, _) in values.items() if name in constant and value is not None
+            }
         found.append(
             Ranking(
                 name=_name(study, item),

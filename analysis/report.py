@@ -11,7 +11,7 @@ from hatevolution.analysis.correlation import Correlation, every_pair
 from hatevolution.analysis.frames import load
 from hatevolution.analysis.intervals import DEFAULT_CONFIDENCE, with_intervals
 from hatevolution.analysis.metrics import INVALID_POLICIES, InvalidPolicy
-from hatevolution.analysis.rankings import Ranking, rankings
+from hatevolution.analysis.rankings import ConstantRule, Ranking, rankings
 from hatevolution.analysis.render.files import FileFormat, write_frame, write_table
 from hatevolution.analysis.report_json import as_json
 from hatevolution.analysis.scores import scores
@@ -96,6 +96,7 @@ def make(
     resamples: int | None = None,
     seed: int = 0,
     confidence: float = DEFAULT_CONFIDENCE,
+    constants: ConstantRule = "last",
 ) -> Report:
     """Score a store.
 
@@ -110,6 +111,7 @@ def make(
         resamples: For intervals, ranks, tests and trends; None for scores alone.
         seed: Of the resamples.
         confidence: Of the intervals of scores, between 0 and 1.
+        constants: What becomes of constant predictors in rankings by flips.
 
     Raises:
         StoreError: The store can't be read.
@@ -122,7 +124,7 @@ def make(
     policy = cast("InvalidPolicy", invalid)
     study = load(store, parser=parser, models=models, datasets=datasets)
     found = scores(study, policy)
-    ranked = rankings(study, found)
+    ranked = rankings(study, found, constants)
     correlations = every_pair(ranked)
     more = None
     if resamples is not None:

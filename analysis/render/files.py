@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 
     from hatevolution.analysis.tables import Cell, Table
 
-__all__ = ["FORMATS", "FileFormat", "file_name", "latex", "layout_frame", "markdown", "write_frame", "write_table"]
+__all__ = [
+    "FORMATS",
+    "FileFormat",
+    "as_text",
+    "file_name",
+    "latex",
+    "layout_frame",
+    "markdown",
+    "write_frame",
+    "write_table",
+]
 
 FileFormat = Literal["csv", "parquet", "md", "latex"]
 FORMATS: Final[tuple[FileFormat, ...]] = get_args(FileFormat)
@@ -67,18 +77,28 @@ def write_table(table: Table, folder: Path, form: FileFormat) -> list[Path]:
     return written
 
 
+def as_text(table: Table, form: FileFormat) -> str:
+    """Return a table as CSV, Markdown or LaTeX text; not as Parquet, which is no text."""
+    if form == "md":
+        return markdown(table)
+    return latex(table) if form == "latex" else _inert(layout_frame(table)).write_csv()
+
+
 def write_frame(frame: pl.DataFrame, path: Path) -> Path:
     """Write a frame as CSV (inert) or Parquet, as the path's ending says."""
     if path.suffix == ".parquet":
         frame.write_parquet(path)
         return path
+    _inert(frame).write_csv(path)
+    return path
+
+
+def _inert(frame: pl.DataFrame) -> pl.DataFrame:
     texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
-    inert = frame.with_columns(
+    return frame.with_columns(
         pl.Series(name, [None if value is None else csv_text(value) for value in frame[name]], dtype=pl.String)
         for name in texts
     ).rename({name: csv_text(name) for name in frame.columns})
-    inert.write_csv(path)
-    return path
 
 
 def _shown(cell: Cell) -> str:

@@ -232,6 +232,28 @@ def test_the_same_policy_changes_nothing(made: Made, capsys: pytest.CaptureFixtu
     assert found["rows"] == found["metrics"] == found["ranks"] == []
 
 
+def test_constant_predictors_can_be_left_out(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    last, out = (
+        next(
+            item
+            for item in document(capsys, "--store", str(made.path), *more)["rankings"]
+            if item["name"] == "Experiment 2"
+        )
+        for more in ((), ("--constants", "exclude"))
+    )
+    assert set(last["constant"]) == set(out["constant"]) == {"always-respectful", "always-toxic"}
+    assert set(last["order"]) - set(out["order"]) == set(last["constant"])
+    assert out["unranked"]["always-toxic"] == "all its valid answers are the same label"
+
+
+def test_a_format_without_a_folder_is_printed(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    for form, start in (("csv", "Model,Label Flip (%)"), ("md", "**Table 4.**"), ("latex", "\\begin{table}")):
+        code, out, err = run(capsys, "--store", str(made.path), "--tables", "4", "--format", form)
+        assert code == 0 and out.startswith(start) and err == ""
+    assert run(capsys, "--store", str(made.path), "--format", "parquet")[0] == 2
+    assert run(capsys, "--store", str(made.path), "--format", "md", "--json")[0] == 2
+
+
 def test_a_store_is_scored_by_the_base_install_alone(made: Made) -> None:
     """No network, no keys, none of the packages that only tests, adapters and extras have."""
     code = f"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _INVALID = ("drop", "wrong", "class", "raw", "worst", "best")  # hatevolution.analysis.metrics.INVALID_POLICIES
+_CONSTANTS = ("last", "exclude")  # hatevolution.analysis.rankings.ConstantRule
 _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.files.FORMATS
 
 
@@ -56,9 +57,21 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
     show_default=True,
     help="Of the intervals; those of correlations have the study's 0.90.",
 )
+@click.option(
+    "--constants",
+    type=click.Choice(_CONSTANTS),
+    default="last",
+    show_default=True,
+    help="What becomes of models that give one label throughout, in rankings by label flips.",
+)
 @click.option("--tables", "wanted", callback=names, metavar="KEYS", help="Only these tables (3, 4, A7, ...).")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables into this folder too.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="csv", show_default=True, help="Of --out.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    help="Of the files in --out (csv by default); without --out, of what is printed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one tidy JSON document instead of tables.")
 def command(
     store: str,
@@ -70,9 +83,10 @@ def command(
     resamples: int | None,
     seed: int,
     confidence: float,
+    constants: Literal["last", "exclude"],
     wanted: list[str] | None,
     out: Path | None,
-    form: str,
+    form: Literal["csv", "parquet", "md", "latex"] | None,
     as_json: bool,
 ) -> None:
     """Derive every score and table from a store, asking nobody.
@@ -80,6 +94,10 @@ def command(
     Tables follow from what a data set has: years give Experiment 1's, pairs Experiment 2's, any other the static ones.
     Scores that a policy changes are derived anew from the raw answers, which stay as they are.
     """
+    if form == "parquet" and out is None:
+        raise click.UsageError("--format parquet needs --out DIR: Parquet can't be printed.")
+    if form is not None and out is None and as_json:
+        raise click.UsageError("--json and --format without --out both say what to print; give one of them.")
     from hatevolution.analysis import report
 
     made = report.make(
@@ -93,14 +111,24 @@ def command(
         resamples=resamples,
         seed=seed,
         confidence=confidence,
+        constants=constants,
     )
     if out is not None:
-        written = report.write(made, out, form)
+        written = report.write(made, out, form or "csv")
         click.echo(f"{len(written)} files written to {out}", err=True)
     if as_json:
         click.echo(json.dumps(report.as_json(made), indent=1, allow_nan=False))
+    elif out is None and form is not None:
+        _print(made, form)
     else:
         _show(made)
+
+
+def _print(made: Report, form: Literal["csv", "parquet", "md", "latex"]) -> None:
+    from hatevolution.analysis.render.files import as_text
+
+    for table in made.tables:
+        click.echo(as_text(table, form))
 
 
 def _show(made: Report) -> None:
