@@ -9,7 +9,7 @@ import adbc_driver_sqlite.dbapi as adbc
 import polars as pl
 
 from hatevolution.errors import StoreError
-from hatevolution.store.reader import uri
+from hatevolution.store.reader import BUSY_S, uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,7 @@ def chunks(path: Path | str, rows: int = CHUNK_ROWS) -> Iterator[pl.DataFrame]:
     """
     try:
         with adbc.connect(uri(Path(path), "ro")) as connection:
+            _read(connection, f"PRAGMA busy_timeout = {1000 * BUSY_S:.0f}")
             last = _last_row(connection)
             for first in range(1, last + 1, rows):
                 yield _read(connection, _QUERY.format(first=first, last=first + rows - 1)).cast(_SCHEMA)  # type: ignore[arg-type]

@@ -94,8 +94,12 @@ class Study:
     def composites(self) -> tuple[Composite, ...]:
         """The composite baselines, in order of their first members."""
         names = dict.fromkeys(model.composite for model in self.models if model.composite)
+        taken = {known for model in self.models for known in (model.name, model.title)}
         return tuple(
-            Composite(name=name, members=tuple(model.name for model in self.models if model.composite == name))
+            Composite(
+                name=f"{name} (mean)" if name in taken else name,
+                members=tuple(model.name for model in self.models if model.composite == name),
+            )
             for name in names
         )
 

@@ -80,9 +80,9 @@ class Context:
             Row(name=line.title, cells=tuple(cells(line)), compared=not line.composite)
             for line in self.lines
         ]  # fmt: skip
-        silent = {line.title for line in self.lines if (line.name, flips_of) in self.constant}
+        silent = [number for number, line in enumerate(self.lines) if (line.name, flips_of) in self.constant]
         lowest = [index for index, column in enumerate(columns) if column.best == "lowest"]
-        return marked(columns, found, [(title, index) for title in silent for index in lowest])
+        return marked(columns, found, {(number, index) for number in silent for index in lowest})
 
 
 def context(study: Study, scores: pl.DataFrame, invalid: InvalidPolicy) -> Context:
@@ -99,7 +99,7 @@ def context(study: Study, scores: pl.DataFrame, invalid: InvalidPolicy) -> Conte
         lines=(
             *(Line(model.name, model.title, model.classifier, False) for model in study.single_models),
             *(
-                Line(item.name, item.name, all(m.classifier for m in study.models if m.composite == item.name), True)
+                Line(item.name, item.name, all(m.classifier for m in study.models if m.name in item.members), True)
                 for item in study.composites
             ),
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 __all__ = ["NO_VALUE", "Best", "Cell", "Column", "Format", "Row", "Table", "marked", "text_cell", "value_cell"]
 
@@ -155,30 +155,30 @@ def value_cell(
     return Cell(text=text, value=value, counted=counted, n=n, reason=reason, interval=between)
 
 
-def marked(columns: Sequence[Column], rows: Sequence[Row], excluded: Sequence[tuple[str, int]] = ()) -> tuple[Row, ...]:
+def marked(
+    columns: Sequence[Column], rows: Sequence[Row], excluded: Collection[tuple[int, int]] = ()
+) -> tuple[Row, ...]:
     """Return the rows with the best value of each column marked; ties, as printed, are all marked.
 
     Args:
         columns: Say whether high or low is best.
         rows: Those with ``compared`` compete.
-        excluded: Cells that may not be best although their value is, as (row name, column index).
+        excluded: Cells that may not be best although their value is, as (row, column), counted from 0.
     """
-    marks: set[tuple[str, int]] = set()
+    marks: set[tuple[int, int]] = set()
     for index, column in enumerate(columns):
         if column.best is None:
             continue
         competing = [
-            (row.name, row.cells[index])
-            for row in rows
-            if row.compared and row.cells[index].value is not None and (row.name, index) not in excluded
+            (number, row.cells[index])
+            for number, row in enumerate(rows)
+            if row.compared and row.cells[index].value is not None and (number, index) not in excluded
         ]
         if len(competing) > 1:
             pick = max if column.best == "highest" else min
             top = pick(float(cell.text) for _, cell in competing)
-            marks |= {(name, index) for name, cell in competing if float(cell.text) == top}
+            marks |= {(number, index) for number, cell in competing if float(cell.text) == top}
     return tuple(
-        replace(
-            row, cells=tuple(replace(cell, best=(row.name, index) in marks) for index, cell in enumerate(row.cells))
-        )
-        for row in rows
+        replace(row, cells=tuple(replace(cell, best=(number, index) in marks) for index, cell in enumerate(row.cells)))
+        for number, row in enumerate(rows)
     )

@@ -140,3 +140,23 @@ def test_a_model_without_an_answer_is_all_missing_and_never_zero(scored: Report)
     own = scored.scores.filter(scored.scores["model"] == "never-asked")
     assert own["value"].null_count() == own.height
     assert (own["missing"] == own["n"]).all()
+
+
+def test_a_composite_named_like_a_model_stays_apart(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "s.db")
+    maker.dataset("d", [MadeSentence(id="1", gold="toxic"), MadeSentence(id="2")])
+    maker.model("one", title="Both")
+    maker.model("two", composite="Both")
+    maker.answers("one", "d", ["toxic", "respectful"])
+    maker.answers("two", "d", ["toxic", "toxic"])
+    (table,) = report.make(maker.done().path, tables=["static"]).tables
+    assert [row.name for row in table.rows] == ["Both", "Both (mean)"]
+
+
+@pytest.mark.parametrize("name", ["a b.db", "per%20cent?x#y.db", "späße.db"])
+def test_any_path_can_be_read(tmp_path: Path, name: str) -> None:
+    maker = Maker(tmp_path / name)
+    maker.model("m")
+    maker.dataset("d", [MadeSentence(id="1")])
+    maker.answers("m", "d", ["respectful"])
+    assert report.make(maker.done().path).scores["scored"].max() == 1
