@@ -107,6 +107,7 @@ def check_requests(server: RemoteServer, *, kills: int, total: int, batch: int =
     assert len(sent) == total
     twice = sum(sent.values()) - total
     in_flight = CONCURRENCY * batch
+    print(f"{twice} sentences sent twice over {kills} kills with {in_flight} in flight")
     assert twice <= kills * (in_flight + WINDOW_S * in_flight / LATENCY_S)
 
 
