@@ -9,7 +9,7 @@ from hatevolution.analysis.rankings import rankings
 from hatevolution.analysis.tables.context import context
 from hatevolution.analysis.tables.correlations import correlation_tables
 from hatevolution.analysis.tables.experiments import pair_tables, year_tables
-from hatevolution.analysis.tables.static import dataset_table, group_tables, static_table
+from hatevolution.analysis.tables.static import dataset_table, group_tables, static_key, static_table
 from hatevolution.analysis.tables.table import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def study_tables(
         elif item.kind == "pairs":
             found += pair_tables(view, item, suffix)
         else:
-            found.append(static_table(view, item))
+            found.append(static_table(view, item, static_key(item, {table.key for table in found})))
         found += group_tables(view, item)
     ranked = rankings(study, scores) if ranked is None else ranked
     found += correlation_tables(ranked, every_pair(ranked) if correlations is None else correlations)

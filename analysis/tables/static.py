@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Final
 from hatevolution.analysis.tables.table import Cell, Column, Row, Table, text_cell, value_cell
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from hatevolution.analysis.study import DatasetInfo
     from hatevolution.analysis.tables.context import Context, Line
 
-__all__ = ["NUMBERS", "dataset_table", "group_tables", "static_table"]
+__all__ = ["NUMBERS", "dataset_table", "group_tables", "static_key", "static_table"]
 
 NUMBERS: Final = {"hatecheck": "A7", "dynabench": "A8", "hatexplain": "A9", "implicit-hate": "A10"}
 """The study's numbers of its static sets' tables."""
+_SAMPLE: Final = "sample-"
+"""Begins the names of the made-up samples that stand for the study's sets."""
 
 
 def dataset_table(context: Context) -> Table:
@@ -51,7 +55,15 @@ def dataset_table(context: Context) -> Table:
     )
 
 
-def static_table(context: Context, item: DatasetInfo) -> Table:
+def static_key(item: DatasetInfo, taken: Collection[str]) -> str:
+    """Return the key of a static set's table: the study's number where the set, or what it is a sample of, has one."""
+    number = NUMBERS.get(item.name.removeprefix(_SAMPLE))
+    if number is None:
+        return f"static:{item.name}"
+    return number if number not in taken else f"{number}:{item.name}"
+
+
+def static_table(context: Context, item: DatasetInfo, key: str) -> Table:
     """Return the table of a static set."""
     columns = (Column(name="Macro F1", best="highest"), Column(name="Expected Output (%)", best="highest"))
 
@@ -62,7 +74,7 @@ def static_table(context: Context, item: DatasetInfo) -> Table:
         ]
 
     return Table(
-        key=NUMBERS.get(item.name, f"static:{item.name}"),
+        key=key,
         title=f"{item.title}: macro F1 of valid answers, and their share",
         corner="Model",
         columns=columns,

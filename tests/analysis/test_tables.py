@@ -125,6 +125,18 @@ def test_the_study_s_own_sets_have_its_numbers(tmp_path: Path) -> None:
     assert keys[:5] == ["A7", "A8", "A9", "A10", "static:mine"]
 
 
+def test_a_sample_stands_for_its_set(tmp_path: Path) -> None:
+    for names, keys in (
+        (("sample-hatecheck", "sample-mine"), ["A7", "static:sample-mine"]),
+        (("hatecheck", "sample-hatecheck"), ["A7", "A7:sample-hatecheck"]),
+    ):
+        maker = Maker(tmp_path / f"{len(keys[1])}.db")
+        maker.model("m")
+        for name in names:
+            maker.dataset(name, [MadeSentence(id="1", gold="toxic"), MadeSentence(id="2")])
+        assert [table.key for table in report.make(maker.done().path).tables][:2] == keys
+
+
 def test_tables_can_be_chosen_by_base_or_key(made_once: Made) -> None:
     assert [t.key for t in report.make(made_once.path, tables=["3"]).tables] == ["3", "3:timed-gap"]
     assert [t.key for t in report.make(made_once.path, tables=["3:timed-gap", "4"]).tables] == ["3:timed-gap", "4"]
