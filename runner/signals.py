@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first drains, the second stops at once."""
+"""Ctrl-C, SIGTERM and a closed terminal (SIGHUP): the first drains, the second stops at once."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ class Interrupts:
 
     @contextmanager
     def handling(self, lanes: Sequence[ModelLane]) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM while inside; elsewhere (threads, no signals) do nothing."""
+        """Handle SIGINT, SIGTERM and SIGHUP while inside; elsewhere (threads, no signals) do nothing."""
         self._lanes = lanes
         loop = asyncio.get_running_loop()
         caught = []
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # `nohup` wants the run to outlive its terminal, and a shell's `&` its Ctrl-C
             try:
                 loop.add_signal_handler(number, self._on_signal)
             except (NotImplementedError, RuntimeError, ValueError):

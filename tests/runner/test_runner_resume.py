@@ -186,7 +186,7 @@ def test_possibly_billed_requests_are_listed_at_every_kill(project: Project, ope
 # -- signals ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_drains_commits_and_says_how_to_go_on(project: Project, number: int) -> None:
     with remote("fake_vllm.py", "--latency", "0.5") as server:
         project.dataset(count=5_000)
@@ -207,6 +207,16 @@ def test_the_first_signal_drains_commits_and_says_how_to_go_on(project: Project,
         assert project.rows("SELECT outcome FROM runs") == [("interrupted",)]
         assert project.count("intents") == 0
         check_whole(project)
+
+
+def test_a_run_under_nohup_outlives_its_terminal(project: Project) -> None:
+    project.dataset(count=40)
+    project.model("m", adapter="scripted", options={"latency_s": 0.2}, endpoint={"max_concurrency": 4})
+    process = project.start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    wait_until(lambda: rows(project) > 0)
+    _, err = end(process, signal.SIGHUP)
+    assert process.returncode == 0, err
+    assert rows(project) == 40
 
 
 def test_the_second_signal_stops_at_once(project: Project) -> None:
