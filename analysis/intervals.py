@@ -1,20 +1,17 @@
-"""Percentile bootstrap intervals (Efron and Tibshirani 1993, *An Introduction to the Bootstrap*, section 13.3)."""
+"""The bootstrap's intervals as a frame, and beside the scores."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from hatevolution.analysis.percentiles import DEFAULT_CONFIDENCE, percentiles
 
+if TYPE_CHECKING:
     from hatevolution.analysis.resample import Samples
 
 __all__ = ["DEFAULT_CONFIDENCE", "INTERVALS", "intervals", "percentiles", "with_intervals"]
-
-DEFAULT_CONFIDENCE: Final = 0.95
 
 INTERVALS: Final = {
     "model": pl.String,
@@ -28,61 +25,30 @@ INTERVALS: Final = {
 }
 
 
-def percentiles(values: NDArray[np.float64], confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lower and the upper bound of each column; NaN values are left out, a column of them gives NaN.
-
-    Quantiles are linearly interpolated, as numpy's default.
-
-    Args:
-        values: Shape (resamples, columns).
-        confidence: Between 0 and 1.
-    """
-    if len(values) == 0:
-        nothing = np.full(values.shape[1], np.nan)
-        return nothing, nothing
-    ordered = np.sort(values, axis=0)  # NaN last
-    counts = len(values) - np.isnan(values).sum(axis=0)
-    columns = np.arange(values.shape[1])
-
-    def at(share: float) -> NDArray[np.float64]:
-        place = share * np.maximum(counts - 1, 0)
-        below = np.floor(place).astype(np.int64)
-        above = np.minimum(below + 1, np.maximum(counts - 1, 0))
-        lower, upper = ordered[below, columns], ordered[above, columns]
-        bound: NDArray[np.float64] = lower + (upper - lower) * (place - below)
-        return np.where(counts > 0, bound, np.nan)
-
-    return at((1.0 - confidence) / 2.0), at((1.0 + confidence) / 2.0)
-
-
-def intervals(samples: Samples, confidence: float = DEFAULT_CONFIDENCE) -> pl.DataFrame:
+def intervals(samples: Samples, confidence: float | None = None) -> pl.DataFrame:
     """Return the interval of every metric of every model and composite.
 
     Args:
         samples: Of :func:`hatevolution.analysis.resample.resample`.
-        confidence: Between 0 and 1.
+        confidence: That of the samples, which None stands for.
 
     Returns:
         Columns ``INTERVALS``.
+
+    Raises:
+        ValueError: The samples were summed up at another confidence.
     """
-    frames = []
-    for key, values in samples.values.items():
-        low, high = percentiles(values, confidence)
-        frames.append(
-            pl.DataFrame(
-                {
-                    "model": samples.lines,
-                    "low": low,
-                    "high": high,
-                    "undefined": np.isnan(values).sum(axis=0),
-                }
-            ).select(
-                "model",
-                *(pl.lit(part, dtype=pl.String).alias(name) for name, part in zip(key._fields, key, strict=True)),
-                pl.col("low", "high").fill_nan(None),
-                pl.col("undefined").cast(pl.Int64),
-            )
+    if confidence not in (None, samples.confidence):
+        raise ValueError(f"the samples have intervals at {samples.confidence}, not at {confidence}")
+    frames = [
+        pl.DataFrame({"model": samples.lines, **found._asdict()}).select(
+            "model",
+            *(pl.lit(part, dtype=pl.String).alias(name) for name, part in zip(key._fields, key, strict=True)),
+            pl.col("low", "high").fill_nan(None),
+            pl.col("undefined").cast(pl.Int64),
         )
+        for key, found in samples.bounds.items()
+    ]
     return pl.concat(frames).select(list(INTERVALS)) if frames else pl.DataFrame(schema=INTERVALS)
 
 

@@ -81,11 +81,11 @@ def statistics(
         confidence: Of all intervals but those of correlations, which have the study's.
         invalid: What an invalid answer counts as; not ``raw``.
     """
-    samples = resample(study, seed=seed, resamples=resamples, invalid=invalid)
+    samples = resample(study, seed=seed, resamples=resamples, invalid=invalid, confidence=confidence)
     return Statistics(
         samples=samples,
         confidence=confidence,
-        intervals=intervals(samples, confidence),
+        intervals=intervals(samples),
         robust=tuple(robust(study, rankings, correlations, samples)),
         rank_probabilities=rank_probabilities(study, rankings, samples),
         rank_summaries={ranking.name: rank_summary(study, ranking, samples, confidence) for ranking in rankings},

@@ -30,7 +30,7 @@ LINEAR = [policy for policy in INVALID_POLICIES if policy != "raw"]
 
 @pytest.fixture(scope="module")
 def samples(study_once: Study) -> Samples:
-    return resample(study_once, seed=7, resamples=60)
+    return resample(study_once, seed=7, resamples=60, keep=lambda _: True)
 
 
 @pytest.mark.parametrize("policy", LINEAR)
@@ -39,7 +39,7 @@ def test_one_draw_of_every_row_gives_the_scores_themselves(
 ) -> None:
     once = lambda units, resamples, rng: iter([np.ones((1, units.count), dtype=np.float32)])  # noqa: E731
     monkeypatch.setattr("hatevolution.analysis.resample.draws", once)
-    drawn = resample(study_once, seed=0, resamples=1, invalid=policy)
+    drawn = resample(study_once, seed=0, resamples=1, invalid=policy, keep=lambda _: True)
     compared = 0
     for row in scores(study_once, policy).iter_rows(named=True):
         key = Key(row["dataset"], row["metric"], row["group_key"], row["group"])
@@ -146,7 +146,7 @@ def test_percentiles_are_numpys(values: np.ndarray, confidence: float) -> None:
 
 def test_intervals_hold_their_values_and_null_where_there_is_none(study_once: Study) -> None:
     drawn = resample(study_once, seed=1, resamples=200)
-    frame = with_intervals(scores(study_once), intervals(drawn, 0.95))
+    frame = with_intervals(scores(study_once), intervals(drawn))
     assert frame.filter(frame["value"].is_null())["low"].null_count() == frame["value"].null_count()
     whole = frame.filter(
         frame["metric"].is_in(["macro_f1", "accuracy", "expected_output"]) & frame["value"].is_not_null()
@@ -157,7 +157,36 @@ def test_intervals_hold_their_values_and_null_where_there_is_none(study_once: St
     assert (whole["low"] <= whole["high"]).all()
 
 
-def test_more_confidence_is_a_wider_interval(samples: Samples) -> None:
-    narrow, wide = intervals(samples, 0.5), intervals(samples, 0.95)
+def test_more_confidence_is_a_wider_interval(study_once: Study, samples: Samples) -> None:
+    narrow, wide = (
+        intervals(resample(study_once, seed=7, resamples=60, confidence=confidence)) for confidence in (0.5, 0.95)
+    )
     keep = narrow["low"].is_not_null()
     assert ((wide["low"] <= narrow["low"]) & (narrow["high"] <= wide["high"])).filter(keep).all()
+    assert wide.equals(intervals(samples, 0.95)), "the default, and what is kept changes nothing"
+    with pytest.raises(ValueError, match="not at"):
+        intervals(samples, 0.5)
+
+
+def test_intervals_are_percentiles_of_the_samples(samples: Samples) -> None:
+    for row in intervals(samples).iter_rows(named=True):
+        key = Key(row["dataset"], row["metric"], row["group_key"], row["group"])
+        drawn = samples.of(key, row["model"])
+        known = drawn[~np.isnan(drawn)]
+        assert row["undefined"] == len(drawn) - len(known)
+        if len(known):
+            assert (row["low"], row["high"]) == pytest.approx(np.percentile(known, [2.5, 97.5]), abs=1e-12)
+        else:
+            assert row["low"] is None
+
+
+def test_many_groups_are_drawn_alike_in_parts(study_once: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = intervals(resample(study_once, seed=2, resamples=20))
+    monkeypatch.setattr("hatevolution.analysis.resample._BLOCKS", 3)
+    assert intervals(resample(study_once, seed=2, resamples=20)).equals(one)
+
+
+def test_only_what_is_needed_later_is_kept(study_once: Study) -> None:
+    drawn = resample(study_once, seed=2, resamples=5)
+    assert {key.group_key for key in drawn.values} == {None, "year"}
+    assert {key.group_key for key in drawn.bounds} == {None, "year", "type", "role", "functionality", "target"}
