@@ -75,7 +75,7 @@ def run_rate(config: ModelConfig, home: Path, number: int) -> float:
     assert result.exit_code == 0, result.problems
     assert state.started_at is not None
     assert state.ended_at is not None
-    return COUNT / (state.ended_at - state.started_at)
+    return float(COUNT / (state.ended_at - state.started_at))
 
 
 async def completions(python: str, home: Path) -> float:

@@ -141,6 +141,7 @@ def test_three_models_one_after_the_other(study: Study) -> None:
     assert (again.exit_code, again.asked, len(study.starts)) == (0, 0, 3)
 
 
+@pytest.mark.slow
 def test_models_on_different_gpus_run_side_by_side(study: Study) -> None:
     study.model("one", server="gpus = [0]", behaviour="slow=1 latency=0.3")
     study.model("two", server="gpus = [1]", port=free_port(), behaviour="slow=1 latency=0.3")
@@ -196,6 +197,7 @@ def test_a_server_that_does_not_start_is_told_and_the_others_go_on(study: Study,
     assert study.failures() == []
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_too_long(study: Study) -> None:
     study.model("one", behaviour="slow=60", server="")
     text = (study.folder / "one.toml").read_text().replace("startup_timeout_s = 30", "startup_timeout_s = 1")
@@ -266,6 +268,7 @@ def test_a_server_that_dies_in_mid_run_is_started_again(study: Study, how: int, 
     assert max(row[2] for row in rows) <= 3
 
 
+@pytest.mark.slow
 def test_restarts_are_bounded(study: Study) -> None:
     study.model("one", behaviour="latency=0.05", server="restarts = 0")
     study.model("two")
@@ -317,7 +320,10 @@ def some_rows(study: Study) -> bool:
         return False
 
 
-@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT, signal.SIGINT], [signal.SIGKILL]])
+@pytest.mark.parametrize(
+    "signals",
+    [pytest.param([signal.SIGINT], marks=pytest.mark.slow), [signal.SIGINT, signal.SIGINT], [signal.SIGKILL]],
+)
 def test_however_the_runner_ends_no_server_is_left(study: Study, signals: list[int]) -> None:
     study.model("one", behaviour="latency=0.4 stray")
     study.model("two")
@@ -335,6 +341,7 @@ def test_however_the_runner_ends_no_server_is_left(study: Study, signals: list[i
     assert len(study.starts) == 1  # the second model's server is not started for nothing
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_the_server_starts(study: Study) -> None:
     study.model("one", behaviour="slow=60")
     with cli(study) as run:

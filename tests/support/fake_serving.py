@@ -92,7 +92,7 @@ async def serve(arguments: list[str], behaviour: Behaviour) -> None:
     print("Application startup complete.", flush=True)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    closing = []
+    closing: list[asyncio.Task[None]] = []
 
     def deaf() -> None:
         server.latency_s = 3600.0
