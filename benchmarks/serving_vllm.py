@@ -97,7 +97,7 @@ async def completions(python: str, home: Path) -> float:
     print(f"runner:           {_shown(ours)} requests/s")
     print(f"vllm bench serve: {_shown(theirs)} requests/s")
     print(f"the runner's rate against vllm bench serve: {ratio:.2f} (wanted: 0.95)")
-    return ratio
+    return float(ratio)
 
 
 async def classify(python: str, home: Path) -> float:
@@ -115,7 +115,7 @@ async def classify(python: str, home: Path) -> float:
     print(f"classify, lists of 32: {_shown(lists)} sentences/s")
     print(f"classify, single:      {_shown(single)} sentences/s")
     print(f"lists of 32 against one per request: {ratio:.1f} times (wanted: 2)")
-    return ratio
+    return float(ratio)
 
 
 def _shown(values: list[float]) -> str:
