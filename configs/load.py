@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -78,7 +79,7 @@ def load_toml(path: Path, struct: type[T]) -> T:
     try:
         return msgspec.convert(data, struct, strict=True)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {str(error).replace('`', chr(39))}.") from None
+        raise ConfigError(f"{path}: {_in_words(str(error), struct)}.") from None
 
 
 def load_model(reference: str, relative_to: Path | None = None) -> tuple[ModelConfig, Path]:
@@ -96,6 +97,42 @@ def load_experiment(reference: str) -> tuple[ExperimentConfig, Path]:
             return load_toml(candidate, ExperimentConfig), candidate
     path = find(reference, "experiments", None)
     return load_toml(path, ExperimentConfig), path
+
+
+_WORDS = {"array": "a list", "str": "a text", "object": "a table", "int": "a whole number", "bool": "true or false"}
+
+
+def _in_words(message: str, struct: type[msgspec.Struct]) -> str:
+    """Return msgspec's message as a person who writes TOML would say it."""
+    said, _, place = message.replace("`", "'").partition(" - at '")
+    key = place.rstrip("'").removeprefix("$").removeprefix(".")
+    where = f"'{key}': " if key else ""
+    if missing := re.fullmatch(r"Object missing required field '(.+)'", said):
+        return f"the key {missing[1]!r} is missing{f' in [{key}]' if key else ''}"
+    if wrong := re.fullmatch(r"Invalid enum value '(.*)'", said, re.DOTALL):
+        known = _choices(struct, key)
+        return f"{where}{wrong[1]!r} is not one of the known ones{_nearest(wrong[1], known)}: {', '.join(known)}"
+    if "matching regex" in said:
+        return f"{where}holds a character that a name may not (a slash, a comma, a control character, ...)"
+    if wrong := re.fullmatch(r"Expected '(.+)', got '(.+)'", said):
+        return f"{where}needs to be {_said(wrong[1])}, not {_said(wrong[2])}"
+    return f"{where}{said[:1].lower()}{said[1:]}"
+
+
+def _said(types: str) -> str:
+    return " or ".join(_WORDS.get(name.strip(), name.strip()) for name in types.split("|"))
+
+
+def _choices(struct: type[msgspec.Struct], key: str) -> list[str]:
+    """Return the values that a key with closed choices may have."""
+    annotation: Any = struct
+    for part in key.split("."):
+        inner = _struct_in(annotation)
+        if inner is None:
+            return []
+        annotation = get_type_hints(inner).get(part)
+    options = [annotation, *get_args(annotation)]
+    return [str(value) for option in options if get_origin(option) is Literal for value in get_args(option)]
 
 
 def _nearest(word: str, known: list[str]) -> str:

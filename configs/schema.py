@@ -171,7 +171,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class ExperimentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which models are asked about which data sets, and where the answers go."""
 
-    name: str
+    name: Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^/\\\x00-\x1f]+$")]
+    """Also the name of its store where none is given, so without slashes."""
     models: Annotated[tuple[str, ...], Meta(min_length=1)]
     """Names in configs/models, or paths relative to this file."""
     datasets: Annotated[tuple[str, ...], Meta(min_length=1)]

@@ -265,11 +265,15 @@ class Admission:
 
     async def _wait_for_money(self, most_usd: float) -> None:
         if self._budget.hopeless(most_usd):
+            left = self._budget.limit_usd or 0.0
+            left -= self._budget.spent_usd + self._budget.doubtful_usd
             self.stop(
                 RequestFailure(
                     FailureKind.QUOTA,
-                    f"the budget of {self._budget.limit_usd:g} USD is used up "
-                    f"({self._budget.spent_usd:.4f} spent, {self._budget.doubtful_usd:.4f} possibly billed)",
+                    f"the next request may cost up to {most_usd:.4f} USD, and {max(0.0, left):.4f} USD are left of "
+                    f"the budget of {self._budget.limit_usd:g} USD ({self._budget.spent_usd:.4f} spent, "
+                    f"{self._budget.doubtful_usd:.4f} possibly billed); raise --budget-usd, or ask fewer sentences "
+                    f"per request",
                 )
             )
             raise LaneStopped

@@ -23,6 +23,8 @@ class LaneState:
     """Of those, answered, refused or rejected (handed to the store)."""
     given_up: int = 0
     """Sentences that stay pending in this run."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why they do, in words, and how many for each reason; at most a few different ones are kept."""
     failures: int = 0
     """Failed attempts."""
     in_flight: int = 0

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hatevolution.adapters import registry
 from hatevolution.domain import Item
+from hatevolution.errors import ConfigError
 from hatevolution.runner.budget import likely_cost, most_cost
 from hatevolution.runner.preflight import retirement
+from hatevolution.store.opened import model_is_stored
 from hatevolution.store.reader import connect
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
 
+    from hatevolution.adapters.base import Adapter
     from hatevolution.runner.plan import PlannedDataset, PlannedModel, RunPlan
 
 __all__ = ["Forecast", "forecast"]
@@ -51,9 +54,15 @@ def forecast(plan: RunPlan, limit: int | None, environ: Mapping[str, str] = os.e
         plan: The resolved experiment.
         limit: Only the first so many sentences of each set; None for all.
         environ: Where keys are looked up; missing ones do not matter here.
+
+    Raises:
+        StoreError: The run would be refused, since the store holds answers of another specification of a model.
     """
     connection = connect(plan.store) if plan.store.exists() else None
     try:
+        if connection is not None:
+            for model in plan.models:
+                model_is_stored(connection, plan.store, model.record)
         return [_one(model, dataset, limit, connection, environ) for model in plan.models for dataset in plan.datasets]
     finally:
         if connection is not None:
@@ -75,7 +84,7 @@ def _one(
     environ: Mapping[str, str],
 ) -> Forecast:
     config, name = model.config, dataset.record.name
-    adapter = registry.create(config, model.prompt, environ, dry=True)
+    adapter, note = _estimator(model, environ)
     answered = _answered(connection, config.name, name)
     total = pending = prompt = completion = 0
     likely = most = 0.0
@@ -84,15 +93,27 @@ def _one(
         if sentence.id in answered:
             continue
         pending += 1
+        if adapter is None:
+            continue
         estimate = adapter.estimate(Item(name, sentence.id, sentence.text))
         prompt += estimate.prompt_likely
         completion += estimate.completion_most
         likely += likely_cost(config.price, estimate, min(_LIKELY_COMPLETION, estimate.completion_most))
         most += most_cost(config.price, estimate)
-    requests = math.ceil(pending / adapter.batch_size)
-    note = retirement(config, datetime.now(UTC).date()) or ""
-    least_s = _least_s(model, requests, prompt + completion)
+    requests = 0 if adapter is None else math.ceil(pending / adapter.batch_size)
+    least_s = None if adapter is None else _least_s(model, requests, prompt + completion)
     return Forecast(config.name, name, total, pending, requests, prompt, completion, likely, most, least_s, note)
+
+
+def _estimator(model: PlannedModel, environ: Mapping[str, str]) -> tuple[Adapter | None, str]:
+    """Return what estimates a model's tokens, and a note; None where the model can't be asked, and why."""
+    gone = retirement(model.config, datetime.now(UTC).date())
+    if gone is not None:
+        return None, gone
+    try:
+        return registry.create(model.config, model.prompt, environ, dry=True), ""
+    except ConfigError as error:
+        return None, str(error)
 
 
 def _least_s(model: PlannedModel, requests: int, tokens: int) -> float | None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "ModelLane"]
 
+_REASONS = 5
+"""Different reasons of sentences that stay pending that are kept for the summary."""
+
 
 class Asked(NamedTuple):
     """A reply and how it came."""
@@ -257,5 +260,8 @@ class ModelLane:
             self._record(items, Asked(reply, base_url, 0.0, None), attempts.sent)
             return
         self.state.given_up += len(items)
+        reasons, why = self.state.reasons, f"{failure.kind.value}: {failure}"
+        why = why if why in reasons or len(reasons) < _REASONS else "other reasons"
+        reasons[why] = reasons.get(why, 0) + len(items)
         if failure.kind in FATAL:
             self._admission.stop(failure)

@@ -92,7 +92,7 @@ def make_plan(
     all_models = [plan_model(name, folder) for name in experiment.models]
     all_sets = [_Set(*load_dataset(name, folder)) for name in experiment.datasets]
     left_out = set(without or ())
-    _known(left_out, [_name(item) for item in (*all_models, *all_sets)], "model or data set", path)
+    _known(left_out, [*map(_name, all_models), *map(_name, all_sets)], "model or data set", path)
     planned_models = [item for item in _chosen(all_models, models, "model", path) if _name(item) not in left_out]
     configs = [item for item in _chosen(all_sets, datasets, "data set", path) if _name(item) not in left_out]
     if not planned_models or not configs:

@@ -48,10 +48,12 @@ def make_jobs(
 
     Raises:
         ConfigError: A key or a package is missing, or a configuration does not suit its adapter: that is put right
-            before a night begins, not after it.
+            before a night begins, not after it. Tells of all such models at once.
     """
     jobs: list[Job] = []
     problems: list[Problem] = []
+    wrong: list[str] = []
+    unready: list[str] = []
     today = datetime.now(UTC).date()
     for model in plan.models:
         name = model.config.name
@@ -62,8 +64,15 @@ def make_jobs(
         if gone is not None:
             problems.append(Problem(name, gone))
             continue
-        serves(model.config)
-        jobs.append(Job(model.config, registry.create(model.config, model.prompt, environ), mine))
+        try:
+            serves(model.config)
+            jobs.append(Job(model.config, registry.create(model.config, model.prompt, environ), mine))
+        except ConfigError as error:
+            wrong.append(str(error))
+            unready.append(name)
+    if wrong:
+        others = f" Put that right, or leave out with --except {','.join(unready)}." if jobs else ""
+        raise ConfigError(" ".join(dict.fromkeys(wrong)) + others)
     return jobs, problems
 
 

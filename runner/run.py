@@ -82,7 +82,7 @@ def execute(
     """Carry a plan out and return how it ended.
 
     Raises:
-        UserError: Nothing could be begun; the store is as it was, save for the record of this try.
+        UserError: Nothing could be begun; the store is as it was.
     """
     run = new_run_id()
     with WritableStore(plan.store, run) as store:
@@ -153,10 +153,17 @@ class _Runner:
         try:
             with asyncio.Runner(loop_factory=self._options.loop_factory or _loop_factory()) as runner:
                 interrupted = runner.run(self._ask(display))
+        except UserError as error:
+            with suppress(StoreError):  # what went wrong first is what has to be told
+                if self._lanes:
+                    self._store.end_run(self._run, utc_now(), "failed", str(error))
+                else:
+                    self._store.forget_run(self._run)
+            raise
         except BaseException as error:
             outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
             with suppress(StoreError):  # what went wrong first is what has to be told
-                self._store.end_run(self._run, utc_now(), outcome, str(error) if isinstance(error, UserError) else None)
+                self._store.end_run(self._run, utc_now(), outcome)
             raise
         left = self._left()
         try:

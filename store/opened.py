@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hatevolution.domain import Sentence
 
-__all__ = ["DatasetRecord", "ModelRecord", "RunRecord", "WritableStore"]
+__all__ = ["DatasetRecord", "ModelRecord", "RunRecord", "WritableStore", "model_is_stored"]
 
 
 class DatasetRecord(NamedTuple):
@@ -63,6 +63,25 @@ def _dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
+def model_is_stored(connection: sqlite3.Connection, path: Path, record: ModelRecord) -> bool:
+    """Return whether a model is already in a store, with the same specification.
+
+    Raises:
+        StoreError: The name stands for another specification; the text names the fields that differ.
+    """
+    row = connection.execute("SELECT fingerprint, specification FROM models WHERE model = ?", [record.name]).fetchone()
+    if row is None:
+        return False
+    if row[0] == fingerprint(record.specification):
+        return True
+    # Both from JSON: a tuple that became a list there is no difference.
+    changed = "; ".join(differences(json.loads(row[1]), json.loads(_dumps(record.specification))))
+    raise StoreError(
+        f"The store {path} holds answers of another specification under the model name {record.name!r} "
+        f"({changed}); give the changed model a new name (such as {record.name + '-2'!r}), or use another --store."
+    )
+
+
 class WritableStore:
     """The one writer of a store.
 
@@ -87,6 +106,7 @@ class WritableStore:
     def __enter__(self) -> WritableStore:
         if not self.path.parent.is_dir():
             raise StoreError(f"The folder {self.path.parent} of the store does not exist; make it first.")
+        self._refuse_other_files()
         self._lock.acquire(self._run)
         try:
             self._created = not self.path.exists()
@@ -99,6 +119,18 @@ class WritableStore:
             self._leave()
             raise
         return self
+
+    def _refuse_other_files(self) -> None:
+        """Stop before a lock is put beside a file that is no SQLite file at all."""
+        try:
+            with self.path.open("rb") as file:
+                start = file.read(16)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"The store {self.path} can't be read: {error.strerror}.") from None
+        if start and start != b"SQLite format 3\0":
+            raise StoreError(f"The file {self.path} is not a store (it is no SQLite file); use another --store.")
 
     def __exit__(self, *_exc: object) -> None:
         self._leave()
@@ -164,25 +196,25 @@ class WritableStore:
                 "UPDATE runs SET ended_at = ?, outcome = ?, note = ? WHERE run = ?", [ended_at, outcome, note, run]
             )
 
+    def forget_run(self, run: str) -> None:
+        """Take back what a run registered that then could not begin: itself, and the models and sets it brought.
+
+        Only for a run that has sent nothing; foreign keys refuse to forget one that has answers.
+        """
+        with self.transaction() as connection:
+            connection.execute(
+                "DELETE FROM sentences WHERE dataset IN (SELECT dataset FROM datasets WHERE run = ?)", [run]
+            )
+            for table in ("datasets", "models", "runs"):
+                connection.execute(f"DELETE FROM {table} WHERE run = ?", [run])  # noqa: S608 - constants only
+
     def check_model(self, record: ModelRecord) -> bool:
         """Return whether a model is already in the store, with the same specification.
 
         Raises:
             StoreError: The name stands for another specification; the text names the fields that differ.
         """
-        row = self.connection.execute(
-            "SELECT fingerprint, specification FROM models WHERE model = ?", [record.name]
-        ).fetchone()
-        if row is None:
-            return False
-        if row[0] == fingerprint(record.specification):
-            return True
-        # Both from JSON: a tuple that became a list there is no difference.
-        changed = "; ".join(differences(json.loads(row[1]), json.loads(_dumps(record.specification))))
-        raise StoreError(
-            f"The store {self.path} holds answers of another specification under the model name {record.name!r} "
-            f"({changed}); give the changed model a new name (such as {record.name + '-2'!r}), or use another --store."
-        )
+        return model_is_stored(self.connection, self.path, record)
 
     def put_model(self, record: ModelRecord) -> None:
         """Add a model, or renew the part of its configuration that its answers do not depend on."""

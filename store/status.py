@@ -5,10 +5,23 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from hatevolution.store.text import decode
+
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["Cell", "ModelSpend", "RunSummary", "Unrecorded", "cells", "runs", "spend", "unrecorded"]
+__all__ = [
+    "Cell",
+    "FailureSummary",
+    "ModelSpend",
+    "RunSummary",
+    "Unrecorded",
+    "cells",
+    "failures",
+    "runs",
+    "spend",
+    "unrecorded",
+]
 
 
 class Cell(NamedTuple):
@@ -44,6 +57,23 @@ class RunSummary(NamedTuple):
     note: str | None
 
 
+class FailureSummary(NamedTuple):
+    """Failed attempts of one kind."""
+
+    model: str
+    dataset: str
+    kind: str
+    http_status: int | None
+    attempts: int
+    sentences: int
+    """Different sentences among them."""
+    pending: int
+    """Of those, the ones that still have no prediction."""
+    last_at: str
+    example: str
+    """What was said at the last of them."""
+
+
 class Unrecorded(NamedTuple):
     """A sentence that may have been sent (and billed) without its answer being recorded."""
 
@@ -55,6 +85,17 @@ class Unrecorded(NamedTuple):
     priced: bool
     """Whether the model costs money."""
 
+
+_FAILURES = """
+SELECT f.model, f.dataset, f.kind, f.http_status, count(*), count(DISTINCT f.sentence),
+       count(DISTINCT f.sentence) FILTER (WHERE NOT EXISTS (
+           SELECT 1 FROM predictions AS p
+           WHERE p.model = f.model AND p.dataset = f.dataset AND p.sentence = f.sentence
+       )), max(f.failed_at), f.message
+FROM failures AS f
+GROUP BY f.model, f.dataset, f.kind, f.http_status
+ORDER BY f.model, f.dataset, count(*) DESC
+"""
 
 _CELLS = """
 WITH done AS (
@@ -112,6 +153,13 @@ def cells(connection: sqlite3.Connection) -> list[Cell]:
 def spend(connection: sqlite3.Connection) -> list[ModelSpend]:
     """Return what each model's answers cost, in US dollars, and the tokens they used."""
     return [ModelSpend(*row) for row in connection.execute(_SPEND)]
+
+
+def failures(connection: sqlite3.Connection) -> list[FailureSummary]:
+    """Return the failed attempts by model, data set, kind and HTTP status, each with what was said last."""
+    # SQLite takes the bare column `message` from the row that max() picks.
+    rows = connection.execute(_FAILURES).fetchall()
+    return [FailureSummary(*row)._replace(example=decode(row[-1])) for row in rows]
 
 
 def runs(connection: sqlite3.Connection) -> list[RunSummary]:

@@ -59,7 +59,7 @@ def test_a_run_says_what_it_does_on_standard_error_alone(project: Project, vllm:
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert re.search(r"^\d\d:\d\d:\d\d  m: 30 of 30, done", done.stderr, re.MULTILINE)
-    assert f"30 sentences recorded in {project.store}, 0 still pending." in done.stderr
+    assert f"30 answers came into {project.store}; of the 30 asked for, 0 are still missing." in done.stderr
     assert "hatevolution score --store" in done.stderr
     again = project.command()
     assert again.returncode == 0
@@ -93,8 +93,8 @@ def test_what_is_missing_is_said_with_its_reason_and_the_exit_code_is_1(project:
     assert done.returncode == 1
     document = json.loads(done.stdout)
     assert (document["pending"], document["exit_code"]) == (1, 1)
-    assert "29 sentences recorded" in done.stderr
-    assert "1 still pending" in done.stderr
+    assert "29 answers came into" in done.stderr
+    assert "1 are still missing" in done.stderr
     assert "kind permanent" in done.stderr
     assert "Start the same command again" in done.stderr
     assert "\x1b" not in done.stderr
@@ -152,7 +152,7 @@ def test_a_dry_run_for_people_is_a_table(project: Project) -> None:
     done = project.command("--dry-run", environ={"OPENAI_API_KEY": ""})
     assert done.returncode == 0, done.stderr
     assert re.search(r"gpt\s+mine\s+30\s+30\s+30\s+\d+", done.stdout)
-    assert "30 sentences pending, about 0.0" in done.stdout
+    assert "30 answers pending, about 0.0" in done.stdout
 
 
 def test_the_dry_runs_cost_bounds_what_the_run_costs(project: Project) -> None:
@@ -184,7 +184,7 @@ def test_the_budget_is_kept_and_said(project: Project) -> None:
         assert openai.requests == 10
         assert json.loads(done.stdout)["spent_usd"] == pytest.approx(0.1)
         assert "Spent 0.1000 USD" in done.stderr
-        assert "the budget of 0.1 USD is used up" in done.stderr
+        assert "of the budget of 0.1 USD (0.1000 spent, 0.0000 possibly billed)" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_model_is_read_typed_and_frozen(tmp_path: Path) -> None:
         ('promt = "paper-open"', ["mine.toml", "'promt'", "did you mean 'prompt'"]),
         ("[endpoint]\nmax_concurency = 3", ["mine.toml", "[endpoint]", "'max_concurency'", "'max_concurrency'"]),
         ("[decoding]\nmax_tokens = 0", ["mine.toml", "max_tokens", ">= 1"]),
-        ('[decoding]\nmax_tokens = "20"', ["mine.toml", "max_tokens", "int"]),
+        ('[decoding]\nmax_tokens = "20"', ["mine.toml", "max_tokens", "a whole number"]),
         ("[endpoint]\ntimeout_s = -1.0", ["mine.toml", "timeout_s"]),
         ("[endpoint\n", ["mine.toml", "not valid TOML"]),
     ],

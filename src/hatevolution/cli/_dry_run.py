@@ -70,7 +70,7 @@ def _show(lines: list[Forecast]) -> None:
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
     console.print(table)
     console.print(
-        f"{sum(line.pending for line in lines)} sentences pending, about "
+        f"{sum(line.pending for line in lines)} answers pending, about "
         f"{sum(line.usd_likely for line in lines):.4f} USD (at most {sum(line.usd_most for line in lines):.4f}). "
         f"Times follow from the configured rate limits; a lane without any has none."
     )

@@ -32,6 +32,9 @@ __all__ = ["command"]
 @click.option("--data", metavar="DIR", help="Folder of the data sets; their files are found by name at any depth.")
 @click.option("--models", callback=names, metavar="A,B", help="Only these of the experiment's models.")
 @click.option("--datasets", callback=names, metavar="A,B", help="Only these of the experiment's data sets.")
+@click.option(
+    "--except", "without", callback=names, metavar="A,B", help="All but these models or data sets of the experiment."
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N sentences of each data set.")
 @click.option(
     "--dry-run", is_flag=True, help="Print what would be sent, its tokens, cost and time; send nothing, write nothing."
@@ -49,6 +52,7 @@ def command(
     data: str | None,
     models: list[str] | None,
     datasets: list[str] | None,
+    without: list[str] | None,
     limit: int | None,
     dry_run: bool,
     budget_usd: float | None,
@@ -66,7 +70,7 @@ def command(
     """
     from hatevolution.runner.plan import make_plan
 
-    plan = make_plan(config, store=store, data=data, models=models, datasets=datasets)
+    plan = make_plan(config, store=store, data=data, models=models, datasets=datasets, without=without)
     if dry_run:
         from hatevolution.cli._dry_run import show_dry_run
 
@@ -123,18 +127,20 @@ def _summary(plan: RunPlan, result: RunResult) -> None:
     if not result.asked:
         say(f"Nothing was left to do: every sentence has its answer in {plan.store}.")
     else:
-        say(f"{result.asked - result.pending} sentences recorded in {plan.store}, {result.pending} still pending.")
+        say(
+            f"{result.asked - result.pending} answers came into {plan.store}; of the {result.asked} asked for, "
+            f"{result.pending} are still missing."
+        )
     if result.spent_usd or result.doubtful_usd:
         doubtful = f", and possibly {result.doubtful_usd:.4f} USD more" if result.doubtful_usd else ""
         say(f"Spent {result.spent_usd:.4f} USD{doubtful}.")
     for problem in result.problems:
         say(f"Missing of {one_line(problem.model)}: {one_line(problem.why)}")
-    given_up = sum(state.given_up for state in result.states)
-    if given_up:
-        say(
-            f"{given_up} sentences failed for now; `hatevolution status --store {shlex.quote(str(plan.store))}` counts "
-            f"their attempts, the store's table `failures` has each with its reason."
-        )
+    for state in result.states:
+        for why, count in state.reasons.items():
+            say(f"Missing of {one_line(state.model)}: {count} sentences, {one_line(why, 300)}")
+    if any(state.given_up for state in result.states):
+        say(f"Every failed attempt: hatevolution status --store {shlex.quote(str(plan.store))} --failures")
     if result.pending:
         say("Start the same command again to ask what is missing.")
     for line in _next_steps(plan.store):

@@ -34,8 +34,18 @@ _SHOWN = 20
     help="Show it anew every 2 (or so many) seconds until the run that writes has ended.",
 )
 @click.option("--unrecorded", "all_unrecorded", is_flag=True, help="List every possibly billed request, not only 20.")
+@click.option(
+    "--failures", "show_failures", is_flag=True, help="Show failed attempts by kind, with an example of each."
+)
 @click.pass_context
-def command(ctx: click.Context, store: str, as_json: bool, watch_s: float | None, all_unrecorded: bool) -> None:
+def command(
+    ctx: click.Context,
+    store: str,
+    as_json: bool,
+    watch_s: float | None,
+    all_unrecorded: bool,
+    show_failures: bool,
+) -> None:
     """Show what a store holds: done, pending, failed, per model and data set.
 
     Also lists what was spent, and the requests that may have been billed without being recorded because a run died
@@ -55,6 +65,8 @@ def command(ctx: click.Context, store: str, as_json: bool, watch_s: float | None
         click.echo(json.dumps(report, indent=2))
     else:
         _show(report, all_unrecorded)
+        if show_failures:
+            _show_failures(report["failures"])
 
 
 def status_report(path: Path) -> dict[str, Any]:
@@ -72,6 +84,7 @@ def status_report(path: Path) -> dict[str, Any]:
             "cells": [cell._asdict() for cell in status.cells(connection)],
             "spend": [item._asdict() for item in status.spend(connection)],
             "possibly_unrecorded": [item._asdict() for item in status.unrecorded(connection, live)],
+            "failures": [item._asdict() for item in status.failures(connection)],
             "runs": [item._asdict() for item in status.runs(connection)],
             "writer": writer,
         }
@@ -116,6 +129,23 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
             )
         if len(doubtful) > _SHOWN and not all_unrecorded:
             console.print(f"  ... and {len(doubtful) - _SHOWN} more (--unrecorded lists all)")
+
+
+def _show_failures(failures: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    from hatevolution.inert import one_line
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    if not failures:
+        console.print("No attempt has failed.")
+    for item in failures:
+        status = "" if item["http_status"] is None else f" (HTTP {item['http_status']})"
+        console.print(
+            f"{one_line(item['model'], 80)}, {one_line(item['dataset'], 80)}: {item['attempts']} attempts failed as "
+            f"{item['kind']}{status}, of {item['sentences']} sentences, {item['pending']} of them still pending; "
+            f"last at {item['last_at']}: {one_line(item['example'], 400)}"
+        )
 
 
 def cells_table(cells: list[Cell], title: str) -> Table:
