@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hatevolution.analysis.intervals import DEFAULT_CONFIDENCE, intervals, with_intervals
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from hatevolution.analysis.report import Report
     from hatevolution.analysis.robust import Robust
+    from hatevolution.analysis.study import Study
 
 __all__ = ["CONFIDENCE", "Uncertainty", "uncertainty"]
 
@@ -45,10 +47,18 @@ def uncertainty(report: Report, *, seed: int, resamples: int) -> Uncertainty:
     """
     if resamples == 0 or report.invalid == "raw":
         return Uncertainty(report.scores, (), (), None)
-    drawn = resample(report.study, seed=seed, resamples=resamples, invalid=report.invalid)
+    drawn = resample(_timed(report.study), seed=seed, resamples=resamples, invalid=report.invalid)
     return Uncertainty(
         with_intervals(report.scores, intervals(drawn, CONFIDENCE)),
         tuple(rank_summary(report.study, ranking, drawn, CONFIDENCE) for ranking in report.rankings),
         tuple(robust(report.study, report.rankings, report.correlations, drawn)),
         trends(report.study, report.scores, drawn, CONFIDENCE),
     )
+
+
+def _timed(study: Study) -> Study:
+    """Return a study without the groups whose intervals the page does not show; the draws stay the same."""
+    sets = (
+        replace(item, groups=tuple(key for key in item.groups if key in ("year", "type"))) for item in study.datasets
+    )
+    return replace(study, datasets=tuple(sets))

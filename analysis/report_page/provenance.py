@@ -12,7 +12,7 @@ from hatevolution.errors import StoreError
 from hatevolution.store.lock import holder
 from hatevolution.store.migrations import applied
 from hatevolution.store.reader import connect
-from hatevolution.store.status import Cell, ModelSpend, cells, spend
+from hatevolution.store.status import Cell, ModelSpend, cells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,13 +92,17 @@ def provenance(path: Path | str) -> Provenance:
     with closing(connect(path)) as connection:
         try:
             connection.execute("BEGIN")
+            usage = _usage(connection)
+            served: dict[str, list[str]] = {}
+            for model, name, *_ in usage:
+                served.setdefault(model, []).extend([] if name is None else [name])
             return Provenance(
                 runs=_runs(connection),
                 configurations=_configurations(connection),
-                models=_models(connection),
+                models=_models(connection, served),
                 datasets=_datasets(connection),
                 cells=tuple(cells(connection)),
-                spend=tuple(spend(connection)),
+                spend=_spend(usage),
                 writing=holder(Path(path)) is not None,
                 schema=tuple(applied(connection)),
             )
@@ -131,14 +135,35 @@ def _configurations(connection: sqlite3.Connection) -> tuple[tuple[str, str], ..
     return tuple((", ".join(runs), _indented(configuration)) for configuration, runs in newest)
 
 
-def _models(connection: sqlite3.Connection) -> tuple[ModelRecord, ...]:
-    served: dict[str, list[str]] = {}
-    # A response answers one model; its first answer is enough to tell which.
-    for model, name in connection.execute(
-        "SELECT DISTINCT p.model, r.served_model FROM predictions AS p JOIN responses AS r ON r.response = p.response "
-        "WHERE p.response_index = 0 AND r.served_model IS NOT NULL"
-    ):
-        served.setdefault(model, []).append(name)
+def _usage(connection: sqlite3.Connection) -> list[tuple[str, str | None, int, int, int, float]]:
+    """Return model, name in the responses, responses, tokens of prompts and completions, US dollars.
+
+    The sums are those of :func:`hatevolution.store.status.spend`, here by served model too: one pass over the
+    responses, which are the bulk of a store, in place of two.
+    """
+    return connection.execute(
+        "SELECT p.model, r.served_model, count(DISTINCT r.response), coalesce(sum(r.prompt_tokens), 0), "
+        "coalesce(sum(r.completion_tokens), 0), coalesce(sum(r.cost_usd), 0.0) "
+        "FROM predictions AS p JOIN responses AS r ON r.response = p.response WHERE p.response_index = 0 "
+        "GROUP BY p.model, r.served_model ORDER BY p.model, r.served_model"
+    ).fetchall()
+
+
+def _spend(usage: Sequence[tuple[str, str | None, int, int, int, float]]) -> tuple[ModelSpend, ...]:
+    total: dict[str, ModelSpend] = {}
+    for model, _, requests, prompt, completion, cost in usage:
+        known = total.get(model, ModelSpend(model, 0, 0, 0, 0.0))
+        total[model] = ModelSpend(
+            model,
+            known.requests + requests,
+            known.prompt_tokens + prompt,
+            known.completion_tokens + completion,
+            known.cost_usd + cost,
+        )
+    return tuple(total.values())
+
+
+def _models(connection: sqlite3.Connection, served: dict[str, list[str]]) -> tuple[ModelRecord, ...]:
     rows = connection.execute(
         "SELECT model, title, fingerprint, specification, configuration FROM models ORDER BY position, model"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hatevolution.analysis.report_page.answers import broken_answers
 from hatevolution.analysis.report_page.overview import coverage, runs, summary
+from hatevolution.analysis.report_page.published import published
 from hatevolution.analysis.report_page.rank_tables import correlation_table, rank_table
 from hatevolution.analysis.report_page.section import Section, Text
 from hatevolution.analysis.report_page.tables import plain_table, study_table
@@ -49,6 +50,7 @@ def sections(content: Content) -> list[Section]:
         _study(content, "static", "Static sets"),
         _ranks(content),
         broken_answers(content),
+        published(content),
         _study(content, "groups", "By functionality and target"),
         _study(content, "more", "Further tables"),
         _provenance(content),

@@ -7,29 +7,37 @@ import datetime as dt
 import hashlib
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from report_maker import HOSTILE, MEGABYTE, Element, attributes, hostile_store, parse
+from report_maker import HOSTILE, MEGABYTE, Element, attributes, hostile_store, parse, small_store
 from store_maker import Made, MadeSentence, Maker, generate
 
 from hatevolution.analysis.report_page import Content, Options, check, gather, render, write
 from hatevolution.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return generate(tmp_path_factory.mktemp("page") / "s.db", 6, size=60)
+    return generate(tmp_path_factory.mktemp("page") / "s.db", 6, size=30)
 
 
 @pytest.fixture(scope="module")
 def content(made: Made) -> Content:
-    return gather(made.path, Options(resamples=100), NOW)
+    return gather(made.path, Options(resamples=20), NOW)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    path = small_store(tmp_path_factory.mktemp("small") / "s.db")
+    return gather(path, Options(resamples=20), NOW)
+
+
+@pytest.fixture(scope="module")
+def small_page(small: Content) -> str:
+    return render(small)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +110,7 @@ def test_landmarks_headings_and_names(page: Element) -> None:
         f"#{section.attributes['id']}" for section in page.find("section")
     ]
     for section in page.find("section"):
-        label = section.attributes["aria-labelledby"]
+        label = section.attributes["aria-labelledby"] or ""
         assert section.one("h2", id=label).text
     for drawing in page.find("svg", class_="plot"):
         assert drawing.one("title").text
@@ -163,8 +171,8 @@ def test_samples_are_closed_seeded_and_grow(made: Made, content: Content, page: 
     texts = Counter((row.model, row.kind, row.raw_text) for row in content.broken.samples if row.raw_text is not None)
     assert max(texts.values()) == 1
 
-    def keys(**options: int) -> list[tuple[str, str, str]]:
-        found = gather(made.path, Options(resamples=0, **options), NOW).broken.samples
+    def keys(samples: int, seed: int = 1) -> list[tuple[str, str, str]]:
+        found = gather(made.path, Options(resamples=0, samples=samples, seed=seed), NOW).broken.samples
         return [(row.model, row.dataset, row.sentence) for row in found]
 
     few, many, other = keys(samples=3), keys(samples=6), keys(samples=3, seed=2)
@@ -174,11 +182,35 @@ def test_samples_are_closed_seeded_and_grow(made: Made, content: Content, page: 
     assert keys(samples=0) == []
 
 
-def test_the_same_store_gives_the_same_page(made: Made, content: Content) -> None:
-    assert render(gather(made.path, Options(resamples=100), NOW)) == render(content)
-    later = render(gather(made.path, Options(resamples=100), NOW + dt.timedelta(hours=1)))
-    assert later != render(content)
-    assert later.replace("04:04", "03:04") == render(content)
+def test_the_same_store_gives_the_same_page(small: Content, small_page: str) -> None:
+    later = render(gather(small.report.study.source, Options(resamples=20), NOW + dt.timedelta(hours=1)))
+    assert later != small_page
+    assert later.replace("04:04", "03:04") == small_page
+
+
+def test_another_seed_gives_other_intervals(small: Content) -> None:
+    other = gather(small.report.study.source, Options(resamples=20, seed=2), NOW)
+    assert not other.uncertainty.scores.equals(small.uncertainty.scores)
+    assert other.report.scores.equals(small.report.scores)
+
+
+def test_no_resamples_no_intervals(small: Content) -> None:
+    none = gather(small.report.study.source, Options(resamples=0), NOW)
+    assert none.uncertainty.scores["low"].null_count() == none.report.scores.height
+    page = parse(render(none))
+    assert not page.find("table", id="table-ranks")
+    assert not page.find("table", id="table-trend-timed")
+    assert page.find("table", id="table-correlations")
+
+
+def test_ranks_have_their_intervals(small: Content, small_page: str) -> None:
+    rows = table(parse(small_page), "table-ranks")
+    assert set(rows) == {"good", "fair", "poor"}
+    for name, cells in rows.items():
+        for text in cells.values():
+            found = re.fullmatch(r"(\d)(\d) to (\d)", text)
+            assert found, (name, text)
+            assert 1 <= int(found[2]) <= int(found[3]) <= 3
 
 
 def test_choices_of_models_sets_and_policies(made: Made) -> None:
@@ -256,20 +288,21 @@ def test_a_hostile_page_stays_small(hostile: str) -> None:
 # -- the file ------------------------------------------------------------------------------------------------------
 
 
-def test_only_a_page_is_overwritten(content: Content, made: Made, tmp_path: Path) -> None:
+def test_only_a_page_is_overwritten(small: Content, small_page: str, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    size = write(content, out)
+    size = write(small, out)
     assert out.stat().st_size == size
-    assert out.read_text(encoding="utf-8") == render(content)
-    write(content, out)
+    assert out.read_text(encoding="utf-8") == small_page
+    write(small, out)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-    before = made.path.read_bytes()
-    for victim in (made.path, tmp_path / "notes.txt"):
-        if victim != made.path:
-            victim.write_text("mine", encoding="utf-8")
+    store, notes = Path(small.report.study.source), tmp_path / "notes.txt"
+    before = store.read_bytes()
+    notes.write_text("mine", encoding="utf-8")
+    for victim in (store, notes):
         with pytest.raises(ConfigError, match="is no HTML page"):
-            write(content, victim)
-    assert made.path.read_bytes() == before
+            write(small, victim)
+    assert store.read_bytes() == before
+    assert notes.read_text(encoding="utf-8") == "mine"
     empty = tmp_path / "empty.html"
     empty.touch()
     check(empty)
@@ -277,7 +310,7 @@ def test_only_a_page_is_overwritten(content: Content, made: Made, tmp_path: Path
         check(tmp_path / "nowhere" / "report.html")
 
 
-def test_an_older_page_outlives_a_failure(content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_page_outlives_a_failure(small: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "report.html"
     out.write_text("<!DOCTYPE html>old", encoding="utf-8")
 
@@ -286,6 +319,6 @@ def test_an_older_page_outlives_a_failure(content: Content, tmp_path: Path, monk
 
     monkeypatch.setattr("pathlib.Path.replace", full)
     with pytest.raises(ConfigError, match="No space left"):
-        write(content, out)
+        write(small, out)
     assert out.read_text(encoding="utf-8") == "<!DOCTYPE html>old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

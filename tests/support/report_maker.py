@@ -100,6 +100,36 @@ def hostile_store(path: Path) -> Path:
     return made.path
 
 
+def small_store(path: Path) -> Path:
+    """A store of three models and a set of every kind, quickly read and drawn."""
+    maker = Maker(path)
+    golds = ("toxic", "respectful", "respectful")
+    maker.dataset(
+        "timed", [MadeSentence(id=f"t{n}", gold=golds[n % 3], year=2017 + n // 12) for n in range(36)], title="Timed"
+    )
+    maker.dataset(
+        "paired",
+        [
+            MadeSentence(id=f"{n} {role}", gold=golds[n % 3], pair=f"p{n}", role=role, type="lexical", year=2020)
+            for n in range(12)
+            for role in ("original", "neologism")
+        ],
+    )
+    maker.dataset("plain", [MadeSentence(id=f"s{n}", gold=golds[n % 3]) for n in range(24)])
+    for number, model in enumerate(("good", "fair", "poor")):
+        maker.model(model)
+        for dataset, sentences in maker.made.datasets.items():
+            maker.answers(
+                model,
+                dataset,
+                [
+                    "invalid" if index % 11 == 0 else golds[(index + (index % (4 - number) == 0)) % 3]
+                    for index in range(len(sentences))
+                ],
+            )
+    return maker.done().path
+
+
 def _runs(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute(
