@@ -23,14 +23,17 @@ __all__ = ["published"]
 def published(content: Content) -> Section:
     """Return the published figures beside the store's own, and what the published correlations should be."""
     found = compare(content.report)
-    keys = dict.fromkeys(item.table for item in found.differences)
+    # Correlations of other models are no replication of the study's, even where the sets are its own.
+    items = found.differences if found.models else ()
+    keys = dict.fromkeys(item.table for item in items)
+    theirs = study_table(coefficient_table(coefficients()))
     return Section(
         id="published",
         title="Beside the published study",
         intro=_intro(found),
         tables=(
-            *(_table(key, [item for item in found.differences if item.table == key]) for key in keys),
-            study_table(coefficient_table(coefficients())),
+            *(_table(key, [item for item in items if item.table == key]) for key in keys),
+            theirs._replace(caption="The study’s own correlations: as published, and what they should be"),
         ),
     )
 

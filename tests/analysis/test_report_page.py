@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import datetime as dt
 import hashlib
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from report_maker import HOSTILE, MEGABYTE, Element, attributes, hostile_store, parse, small_store
+from sklearn.metrics import f1_score
 from store_maker import Made, MadeSentence, Maker, generate
 
 from hatevolution.analysis.report_page import Content, Options, check, gather, render, write
@@ -322,3 +324,45 @@ def test_an_older_page_outlives_a_failure(small: Content, tmp_path: Path, monkey
         write(small, out)
     assert out.read_text(encoding="utf-8") == "<!DOCTYPE html>old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+# -- beside the study ----------------------------------------------------------------------------------------------
+
+
+def test_the_published_figures_stand_beside_ones_own(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "s.db")
+    maker.dataset(
+        "hatecheck",
+        [MadeSentence(id=str(n), gold="toxic" if n % 2 else "respectful") for n in range(8)],
+        title="HateCheck",
+    )
+    maker.model("flan", title="FLAN-Alpaca-large")
+    maker.model("mine")
+    for name in ("flan", "mine"):
+        maker.answers(name, "hatecheck", ["respectful", "toxic"] * 3 + ["respectful", "respectful"])
+    section = parse(render(gather(maker.done().path, Options(resamples=0), NOW))).one("section", id="published")
+    rows = section.one("table", id="table-published-a7").one("tbody").find("tr")
+    assert {row.one("th").text for row in rows} == {"FLAN-Alpaca-large"}
+    cells = {row.find("td")[0].text: [td.text for td in row.find("td")[1:]] for row in rows}
+    with (Path(__file__).parents[2] / "analysis" / "published" / "tableA7_hatecheck.csv").open(
+        encoding="utf-8"
+    ) as file:
+        theirs = next(row for row in csv.DictReader(file) if "FLAN-Alpaca-large" in row.values())
+    macro = next(float(value) for key, value in theirs.items() if "f1" in key.casefold())
+    own = f1_score(
+        [n % 2 for n in range(8)], [0, 1, 0, 1, 0, 1, 0, 0], average="macro"
+    )  # fmt: skip
+    assert cells["Macro F1"] == [f"{macro:.4f}", f"{own:.4f}", f"{own - macro:+.4f}", "8/8"]
+    assert "Not in the study: mine." in section.text
+
+
+def test_a_store_of_other_models_is_not_compared(small_page: str) -> None:
+    section = parse(small_page).one("section", id="published")
+    assert "nothing to compare" in section.text
+    tables = [found.one("caption").text for found in section.find("table")]
+    assert tables == ["The study’s own correlations: as published, and what they should be"]
+    row = next(row for row in section.find("tr") if "HateCheck / Experiment 1" in row.text)
+    texts = [td.text for td in row.find("td")]
+    assert texts[0] == "-0.2662"
+    assert "0.6647" in texts
+    assert "0.7098" in texts

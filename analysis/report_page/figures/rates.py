@@ -68,7 +68,7 @@ def _figure(
         key=f"pairs-{key}-{slug(item.name)}",
         title=f"Label flips and hallucinations {words}, {item.title}",
         caption="Label flips are of the pairs with two valid answers, hallucinations of the pairs with two answers; "
-        "a thin line is an interval. No mark: no such pair.",
+        "a thin line, where drawn, is a 95 % bootstrap interval. No mark: no such pair.",
         panels=tuple(panels),
         data=data,
         columns=2,

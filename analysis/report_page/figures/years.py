@@ -51,7 +51,8 @@ def years_figure(context: Context, intervals: pl.DataFrame, item: DatasetInfo) -
     return Figure(
         key=f"f1-over-years-{slug(item.name)}",
         title=f"F1 over the years, {item.title}",
-        caption="One plot per model; the bands are intervals. A gap is a year in which F1 is not defined.",
+        caption="One plot per model; bands, where drawn, are 95 % bootstrap intervals. A gap is a year in which "
+        "F1 is not defined.",
         panels=panels,
         data=data.with_columns(pl.col("model").replace_strict(titles, return_dtype=pl.String)),
         columns=4,
