@@ -70,13 +70,6 @@ def test_the_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-@pytest.mark.slow
-def test_the_help_is_as_fast_as_promised() -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "startup.py")], capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout.decode()
-    assert b"hatevolution --help" in done.stdout
-
-
 def test_the_store_and_the_analysis_load_no_network_library() -> None:
     loaded = loaded_with_submodules(("hatevolution.store", "hatevolution.analysis"))
     assert "hatevolution" in loaded
