@@ -273,3 +273,11 @@ def test_bad_files_are_one_sentence(tmp_path: Path, text: str, message: str) -> 
 def test_missing_file() -> None:
     with pytest.raises(ConfigError, match="can't be read"):
         policy("./nowhere.toml")
+
+
+def test_no_blank_of_python_is_forgotten() -> None:
+    import sys
+
+    from hatevolution.analysis.parsers import published
+
+    assert set(published._BLANKS) == set(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
