@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 import uvloop
@@ -89,29 +89,38 @@ def write_experiment(where: Path, models: list[str], datasets: list[str]) -> Pat
     return path
 
 
+class Took(NamedTuple):
+    """What asking took: seconds by the clock, and seconds of processors (all threads of this process)."""
+
+    seconds: float
+    processor_s: float
+
+
 class Clock:
     """Listener that takes the times at which a run began and ended to ask."""
 
     def __init__(self) -> None:
-        self.began = self.ended = 0.0
+        self.times: dict[str, tuple[float, float]] = {}
 
     def __call__(self, event: str, **_fields: Any) -> None:
         """Take note."""
-        if event == "run_started":
-            self.began = time.perf_counter()
-        elif event == "run_ended":
-            self.ended = time.perf_counter()
+        self.times[event] = (time.perf_counter(), time.process_time())
+
+    def took(self) -> Took:
+        """Return what lay between the beginning and the end."""
+        began, ended = self.times["run_started"], self.times["run_ended"]
+        return Took(ended[0] - began[0], ended[1] - began[1])
 
 
-def ask(where: Path, store: str = "s.db") -> float:
-    """Run the experiment in this process; return the seconds from its first request to its last commit."""
+def ask(where: Path, store: str = "s.db") -> Took:
+    """Run the experiment in this process; return what it took from its first request to its last commit."""
     plan = make_plan(str(where / "x.toml"), store=str(where / store), data=None, models=None, datasets=None)
     clock = Clock()
     result = execute(plan, RunOptions(), listeners=[clock])
     assert result.exit_code == 0, result
     for path in where.glob(f"{store}*"):
         path.unlink()
-    return clock.ended - clock.began
+    return clock.took()
 
 
 async def _bare(base_url: str, count: int, concurrency: int) -> None:
@@ -130,11 +139,11 @@ async def _bare(base_url: str, count: int, concurrency: int) -> None:
             tasks.create_task(worker(session))
 
 
-def bare(base_url: str, count: int, concurrency: int) -> float:
-    """Ask as many with aiohttp on uvloop and nothing else, keeping nothing; return the seconds."""
-    begun = time.perf_counter()
+def bare(base_url: str, count: int, concurrency: int) -> Took:
+    """Ask as many with aiohttp on uvloop and nothing else, keeping nothing; return what it took."""
+    begun, used = time.perf_counter(), time.process_time()
     uvloop.run(_bare(base_url, count, concurrency))
-    return time.perf_counter() - begun
+    return Took(time.perf_counter() - begun, time.process_time() - used)
 
 
 def verdict(what: str, value: float, bound: float, *, least: bool) -> bool:

@@ -44,7 +44,7 @@ def once(where: Path, *, scanned: bool) -> float:
     if scanned:
         reader = subprocess.Popen([sys.executable, "-P", "-c", SCAN, str(where / "s.db")], stderr=subprocess.DEVNULL)
     try:
-        return COUNT / ask(where)
+        return COUNT / ask(where).seconds
     finally:
         if reader is not None:
             reader.kill()

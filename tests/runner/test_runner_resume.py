@@ -129,7 +129,7 @@ def test_killed_a_hundred_times_nothing_is_lost_changed_or_doubled(
     project: Project, vllm: RemoteServer, batch: int, seed: int
 ) -> None:
     """Twenty-five kills each, five ways."""
-    count = 15_000 * min(batch, 8)
+    count = 6_000 * min(batch, 8)
     project.dataset(count=count)
     project.vllm(vllm.base_url, max_concurrency=CONCURRENCY, batch_size=batch)
     hits = kill_again_and_again(project, vllm, kills=25, seed=seed, total=count)

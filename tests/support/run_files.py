@@ -183,7 +183,7 @@ def hatevolution(*arguments: str, environ: Mapping[str, str] | None = None) -> s
 def hatevolution_process(*arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run the real command to its end, in a process of its own."""
     return subprocess.run(
-        command(*arguments), env=environment(environ), capture_output=True, text=True, timeout=100, check=False
+        command(*arguments), env=environment(environ), capture_output=True, text=True, timeout=600, check=False
     )
 
 
