@@ -241,9 +241,18 @@ def in_thread(server: FakeServer) -> Iterator[FakeServer]:
         yield server
     finally:
         call(server.stop())
+        call(_cancel_others())
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=10)
         loop.close()
+
+
+async def _cancel_others() -> None:
+    """End the requests that hang on purpose; a loop that is closed under them complains."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def main(parser: argparse.ArgumentParser, make: Callable[[argparse.Namespace], FakeServer]) -> None:
