@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,25 +34,21 @@ def interruptible(connection: sqlite3.Connection) -> Iterator[None]:
 
     Python's signal handlers run between its own instructions, so SQLite is made to call some every few milliseconds.
     """
-    raised: list[BaseException] = []
-
-    def look() -> int:
-        try:
-            for _ in range(2):  # gives a waiting signal a place to be raised
-                pass
-        except BaseException as error:
-            raised.append(error)
-            return 1
-        return 0
-
-    connection.set_progress_handler(look, _STEPS)
+    # A flag and not an exception: one that is raised a moment before or after the handler's own lines would be lost.
+    signalled: list[int] = []
+    ours = threading.current_thread() is threading.main_thread()
+    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, lambda number, _frame: signalled.append(number))
+    connection.set_progress_handler(lambda: len(signalled), _STEPS)
     try:
         yield
-    except sqlite3.OperationalError as error:
-        if raised:
-            raise raised[0] from None
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
-            raise KeyboardInterrupt from None
-        raise
+    except sqlite3.OperationalError:
+        if not signalled:
+            raise
     finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         connection.set_progress_handler(None, 0)
+    if signalled:
+        raise KeyboardInterrupt

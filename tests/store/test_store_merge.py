@@ -385,19 +385,10 @@ def test_ctrl_c_in_a_long_statement_is_obeyed_at_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_thousand_shards(tmp_path: Path) -> None:
-    """The fixed cost of a source stays small, and the last one costs what the first one did."""
+    """How long it takes, and that it is linear, is told by benchmarks/store_exchange.py."""
     sources = many(tmp_path, 1000, 200)
-    times: list[float] = []
-
-    def tell(what: str, done: int, total: int | None) -> None:
-        if what.startswith("merg"):
-            times.append(time.perf_counter())
-
-    report = merge_stores(sources, tmp_path / "all.db", tell=tell)
+    report = merge_stores(sources, tmp_path / "all.db")
     assert sum(s.answers + s.kept_apart for s in report.sources) == 5000
     assert report.conflicting + sum(s.agreeing + s.answers for s in report.sources) == 5000
-    first, last = times[100] - times[0], times[1000] - times[900]
-    assert last < 3 * first, (first, last)
     again = merge_stores(sources, tmp_path / "all.db")
     assert sum(s.answers + s.kept_apart + s.responses for s in again.sources) == 0
-    print(f"{times[-1] - times[0]:.1f} s")
