@@ -1,7 +1,7 @@
 """Import every module of the installed package; run on its own, as ``python -P import_all.py [--base]``.
 
-With ``--base`` the extras are taken to be missing: then modules of ``hatevolution.adapters``, and only those, may need
-a package that is not there. Prints what was imported and leaves with 1 where an import failed.
+With ``--base`` the extras are taken to be missing: then modules of ``hatevolution.adapters`` and the plugin that
+Datasette loads, and only those, may need a package that is not there. Prints what was imported and leaves with 1 where an import failed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+
+_MAY_LACK = ("hatevolution.adapters.seq2seq_server.",)
+_BASE_MAY_LACK = ("hatevolution.adapters.", "hatevolution.cli._audit_plugin")
 
 
 def main(arguments: list[str]) -> int:
@@ -23,7 +26,7 @@ def main(arguments: list[str]) -> int:
         except ModuleNotFoundError as error:
             outside = not str(error.name).startswith("hatevolution")
             # The seq2seq server may live in an environment of its own.
-            may_lack = "hatevolution.adapters." if base else "hatevolution.adapters.seq2seq_server."
+            may_lack = _BASE_MAY_LACK if base else _MAY_LACK
             if outside and name.startswith(may_lack):
                 print(f"{name} needs the extra that holds {error.name}")
             else:
