@@ -1,7 +1,8 @@
 """Import every module of the installed package; run on its own, as ``python -P import_all.py [--base]``.
 
 With ``--base`` the extras are taken to be missing: then modules of ``hatevolution.adapters`` and the plugin that
-Datasette loads, and only those, may need a package that is not there. Prints what was imported and leaves with 1 where an import failed.
+Datasette loads, and only those, may need a package that is not there. Prints what was imported and leaves with 1 where
+an import failed.
 """
 
 from __future__ import annotations
