@@ -13,11 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 from _serving import model, rate, sentences, served, serving_python, tiny_model
 
 from hatevolution.configs.prompts import load_prompt
 
-BATCHED, SINGLE, ROUNDS, NEW = 96, 8, 3, 16
+BATCHED, SINGLE, ROUNDS, NEW = 64, 6, 3, 8
 
 BARE = """
 import json, sys, time, torch
@@ -69,6 +71,7 @@ def main() -> int:
                     rates["bare 32"].append(bare_rate(prompts, 32))
                     rates["server 32"].append(await rate(adapter, texts, size=32, in_flight=2))
                     rates["server 1"].append(await rate(adapter, texts[:SINGLE], size=1, in_flight=1))
+                    print("...", ", ".join(f"{name}: {values[-1]:.1f}" for name, values in rates.items()), flush=True)
             return rates
 
         with bare:

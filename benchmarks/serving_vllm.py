@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 from _serving import model, rate, sentences, served, serving_python, tiny_model
 
 from hatevolution.configs.prompts import load_prompt

@@ -225,7 +225,11 @@ def test_serve_and_check_by_hand(tmp_path: Path, serving_python: str, smollm: Pa
     """`serve` keeps a server; `serve --check` uses it as it is, for the template's path and for the bare one."""
     bench = Bench(tmp_path, serving_python, 1)
     chat = bench.model(
-        "smollm", "vllm-chat", smollm, 'prompt = "paper-chat"\n' + GREEDY.format(8), server="max_model_len = 2048\n"
+        "smollm",
+        "vllm-chat",
+        smollm,
+        'prompt = "paper-chat"\n' + GREEDY.format(8),
+        server='max_model_len = 2048\ndtype = "float32"\n',
     )
     plain = tmp_path / "plain.toml"
     plain.write_text(chat.read_text().replace("vllm-chat", "vllm-completions").replace("paper-chat", "paper-open"))
