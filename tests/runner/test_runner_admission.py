@@ -107,7 +107,7 @@ def test_overload_pauses_and_uses_an_attempt(tmp_path: Path) -> None:
 # -- rates -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     concurrency=st.integers(1, 40),
     per_minute=st.sampled_from([30.0, 60.0, 600.0]),

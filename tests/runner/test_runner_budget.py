@@ -97,7 +97,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
 
 TestBudgetMachine = BudgetMachine.TestCase
-TestBudgetMachine.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestBudgetMachine.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
 
 
 def test_without_a_limit_everything_fits() -> None:

@@ -76,7 +76,7 @@ def test_a_request_that_is_refused_as_a_whole_leaves_only_its_bad_sentence_pendi
     assert outcome.rows("SELECT DISTINCT kind FROM failures") == [("permanent",)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     bad=st.sets(st.integers(0, 99), max_size=8),
     size=st.integers(1, 40),

@@ -112,7 +112,7 @@ def test_odd_texts_come_back(tmp_path: Path) -> None:
     round_trip(tmp_path / "s.db", ODD)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(texts=st.lists(ANY_TEXT, min_size=1, max_size=300))
 def test_any_texts_come_back(tmp_path: Path, texts: list[str]) -> None:
     for old in tmp_path.glob("s.db*"):
