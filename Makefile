@@ -74,7 +74,7 @@ check-lint: .venv/.ready-dev
 
 check-types: .venv/.ready-dev
 	@$(BIN)/mypy
-	@MYPYPATH=tests/support $(BIN)/mypy --explicit-package-bases $(TESTS_MAY) tests benchmarks
+	@MYPYPATH=tests/support:benchmarks $(BIN)/mypy --explicit-package-bases $(TESTS_MAY) tests benchmarks
 
 check-imports: .venv/.ready-dev
 	@$(BIN)/lint-imports

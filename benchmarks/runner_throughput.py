@@ -10,6 +10,7 @@ second. Both sides are measured in turn and compared by their best rounds. Leave
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from _runner import ask, bare, fast_server, folder, verdict, write_experiment, write_model, write_set
 
@@ -17,7 +18,7 @@ CONCURRENCY = 128
 LATENCY_S = 0.05
 
 
-def compare(count: int, latency_s: float, rounds: int, **endpoint: int) -> tuple[float, float]:
+def compare(count: int, latency_s: float, rounds: int, **endpoint: Any) -> tuple[float, float]:
     """Return the best rates of the bare loop and of the runner, in sentences a second.
 
     What each sentence costs of the processors' time is printed too: it depends less on who else uses the machine.

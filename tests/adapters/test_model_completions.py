@@ -46,7 +46,7 @@ async def test_one_sentence(kind: str) -> None:
 
 async def test_a_list_is_matched_by_index_and_not_by_order() -> None:
     texts = [f"sentence {number}" for number in range(32)]
-    config_fields = {"batch_size": 32}
+    config_fields: dict[str, Any] = {"batch_size": 32}
     async with (
         FakeVllm(answer=lambda said: f"echo {said}") as server,
         opened(configured(server, **config_fields), PROMPT) as adapter,
@@ -205,7 +205,7 @@ async def test_a_list_with_an_answer_missing_is_malformed() -> None:
 
 
 async def test_cutting_is_asked_for_and_told() -> None:
-    config_fields = {"truncate_prompt_tokens": 8, "batch_size": 4}
+    config_fields: dict[str, Any] = {"truncate_prompt_tokens": 8, "batch_size": 4}
     async with FakeVllm() as server, opened(configured(server, **config_fields), PROMPT) as adapter:
         long = await adapter.ask(items("one two three four five six seven eight"), server.base_url)
         assert server.bodies[-1]["truncate_prompt_tokens"] == 8
@@ -215,7 +215,7 @@ async def test_cutting_is_asked_for_and_told() -> None:
 
 
 async def test_a_list_in_which_something_may_have_to_be_cut_is_halved_without_being_sent() -> None:
-    config_fields = {"truncate_prompt_tokens": 100, "batch_size": 4}
+    config_fields: dict[str, Any] = {"truncate_prompt_tokens": 100, "batch_size": 4}
     async with FakeVllm() as server, opened(configured(server, **config_fields), PROMPT) as adapter:
         with pytest.raises(RequestFailure, match="asked alone") as caught:
             await adapter.ask(items("short", "x" * 200), server.base_url)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -82,7 +82,7 @@ def test_selection_keeps_the_rest_right(made: Made) -> None:
         ({"parser": "papr"}, "did you mean 'paper'"),
     ],
 )
-def test_unknown_names(made: Made, options: dict[str, list[str]], message: str) -> None:
+def test_unknown_names(made: Made, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(made.path, **options)
 

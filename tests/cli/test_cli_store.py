@@ -200,7 +200,7 @@ def test_a_table_about_a_real_set_is_matched_whole(
     real_data: Path, project: Project, call: Callable[..., Result]
 ) -> None:
     """Ids as the study's own files have them, and a table as its notebooks write it."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     frame = pd.read_excel(next(real_data.rglob("English_Online_Attacks_testset.xlsx")), engine="openpyxl")
     source = project.folder / "soa_theirs.csv"

@@ -7,7 +7,7 @@ import json
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import pytest
 from exchange_maker import PROMPT, Shard, content, rows, some_sentences
 from foreign_maker import (

@@ -20,12 +20,13 @@ import json
 import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiohttp import web
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from typing import Self
 
 HUGE = 64 * 1024 * 1024
 
@@ -137,7 +138,7 @@ class FakeServer:
                     connection.transport.abort()
             await runner.cleanup()
 
-    async def __aenter__(self) -> FakeServer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -223,8 +224,11 @@ async def read_json(request: web.Request) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
+Server = TypeVar("Server", bound=FakeServer)
+
+
 @contextlib.contextmanager
-def in_thread(server: FakeServer) -> Iterator[FakeServer]:
+def in_thread(server: Server) -> Iterator[Server]:
     """Run a server in a thread of its own, for tests whose own event loop is elsewhere."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)

@@ -20,7 +20,7 @@ PROMPT = Prompt("test", 1, "Say: {", "}.\nAnswer: ", None)
 CHAT_PROMPT = Prompt("test-chat", 1, "Text: ", ".\nOne word: ", "You are a test.")
 
 
-def model(adapter: str, **fields: Any) -> ModelConfig:
+def model(adapter: Any, **fields: Any) -> ModelConfig:
     """Return a configuration; fields of the endpoint and of decoding may stand beside the model's own."""
     endpoint = {name: fields.pop(name) for name in Endpoint.__struct_fields__ if name in fields}
     decoding = {name: fields.pop(name) for name in Decoding.__struct_fields__ if name in fields}

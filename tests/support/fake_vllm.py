@@ -163,7 +163,13 @@ class FakeVllm(FakeServer):
 
     def _chat(self, body: dict[str, Any], said: str, counted: int) -> dict[str, Any]:
         text = self.answer(said)
-        message = {"role": "assistant", "content": text, "refusal": None, "tool_calls": [], "reasoning": None}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": text,
+            "refusal": None,
+            "tool_calls": [],
+            "reasoning": None,
+        }
         return {
             "id": self.next_id("chatcmpl-"),
             "object": "chat.completion",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sklearn.metrics import precision_recall_fscore_support
 
@@ -48,7 +48,7 @@ def sentence_metrics(
     }
 
 
-def rows(made: Made, model: str, dataset: str) -> list[dict[str, object]]:
+def rows(made: Made, model: str, dataset: str) -> list[dict[str, Any]]:
     """Return one record per sentence: the sentence's fields, ``outcome`` and ``raw``."""
     raw = {p.sentence: p.raw_text or "" for p in made.predictions if p.model == model and p.dataset == dataset}
     return [
