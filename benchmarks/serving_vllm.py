@@ -137,7 +137,7 @@ def _shown(values: list[float]) -> str:
 def main() -> int:
     python = serving_python()
     with tempfile.TemporaryDirectory() as home:
-        lists = asyncio.run(classify(python, Path(home))) if "--no-classify" not in sys.argv else 2.0
+        lists = asyncio.run(classify(python, Path(home)))
         ratio = asyncio.run(completions(python, Path(home)))
     return 0 if lists >= 2 and ratio >= 0.95 else 1
 
