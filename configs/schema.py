@@ -83,6 +83,8 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input_usd_per_million_tokens: NonNegativeFloat = 0.0
     output_usd_per_million_tokens: NonNegativeFloat = 0.0
     usd_per_request: NonNegativeFloat = 0.0
+    batch_discount: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """By which share the endpoint's batch interface is cheaper: 0.5 is half the price."""
 
 
 class Retirement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hatevolution.errors import StoreError
+from hatevolution.store.batch_schema import BATCHES
 from hatevolution.store.schema import INITIAL
 from hatevolution.store.second_schema import SECOND_ANSWERS
 from hatevolution.store.verdict_schema import VERDICTS
@@ -51,13 +52,19 @@ def _m003_second_answers(db: Database) -> None:
         db.execute(statement)
 
 
+def _m004_batches(db: Database) -> None:
+    for statement in _statements(BATCHES):
+        db.execute(statement)
+
+
 MIGRATIONS: dict[str, Callable[[Database], None]] = {
     "m001_initial": _m001_initial,
     "m002_verdicts": _m002_verdicts,
     "m003_second_answers": _m003_second_answers,
+    "m004_batches": _m004_batches,
 }
 
-ADDITIVE = frozenset({"m002_verdicts", "m003_second_answers"})
+ADDITIVE = frozenset({"m002_verdicts", "m003_second_answers", "m004_batches"})
 """Migrations that only add tables of their own: a store that has not had them yet can be read as it is."""
 
 

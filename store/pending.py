@@ -28,6 +28,10 @@ WHERE s.dataset = :dataset AND s.position > :after AND s.position < :limit
     SELECT 1 FROM predictions AS p
     WHERE p.model = :model AND p.dataset = s.dataset AND p.sentence = s.sentence
   )
+  AND (:batched OR NOT EXISTS (
+    SELECT 1 FROM batch_lines AS b
+    WHERE b.model = :model AND b.dataset = s.dataset AND b.sentence = s.sentence AND b.outcome IS NULL
+  ))
 ORDER BY s.position
 LIMIT :size
 """
@@ -43,9 +47,16 @@ _NO_LIMIT = 2**62
 
 
 def pending_page(
-    connection: sqlite3.Connection, model: str, dataset: str, after: int, size: int, limit: int | None
+    connection: sqlite3.Connection,
+    model: str,
+    dataset: str,
+    after: int,
+    size: int,
+    limit: int | None,
+    *,
+    batched: bool = False,
 ) -> list[PendingSentence]:
-    """Return the next sentences of a set that a model has no prediction for.
+    """Return the next sentences of a set that a model has no prediction for, and that are in no open batch.
 
     Args:
         connection: To read with.
@@ -54,6 +65,7 @@ def pending_page(
         after: Position after which to look; -1 for the beginning.
         size: Most sentences to return.
         limit: Only sentences at positions below this; None for all.
+        batched: True returns those in open batches too.
     """
     rows = connection.execute(
         _PAGE,
@@ -63,6 +75,7 @@ def pending_page(
             "limit": _NO_LIMIT if limit is None else limit,
             "model": model,
             "size": size,
+            "batched": batched,
         },
     )
     return [PendingSentence(position, sentence, decode(text)) for position, sentence, text in rows]

@@ -51,7 +51,8 @@ class FailureRecord(NamedTuple):
     request_id: str | None
     base_url: str
     failed_at: str
-    latency_s: float
+    latency_s: float | None
+    """None where there is no such thing (a line of a batch)."""
     maybe_billed: bool
 
 

@@ -20,6 +20,7 @@ from hatevolution.domain import Reply
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hatevolution.adapters.models.faults import Arrived
     from hatevolution.adapters.secrets import Secrets
     from hatevolution.configs.prompts import Prompt
     from hatevolution.configs.schema import ModelConfig
@@ -39,6 +40,8 @@ class _Options(msgspec.Struct, forbid_unknown_fields=True):
 class OpenAIChat(OpenAIAdapter):
     """A chat model of OpenAI, or of whoever speaks its format."""
 
+    batch_url = "/v1/chat/completions"
+
     def __init__(self, model: ModelConfig, prompt: Prompt | None, secrets: Secrets) -> None:
         options = read_options(model, _Options)
         check_decoding(model, CHAT_SENT, reserved())
@@ -52,8 +55,23 @@ class OpenAIChat(OpenAIAdapter):
         Raises:
             RequestFailure: No answer came.
         """
+        return self._read(items, await self._post(base_url, "/chat/completions", self.write(items)))
+
+    def write(self, items: Sequence[Item]) -> str:
+        """Return the request body, JSON in ASCII, that asks about one sentence."""
         (item,) = items
-        arrived = await self._post(base_url, "/chat/completions", self._body.write(item))
+        return self._body.write(item)
+
+    def receive(self, items: Sequence[Item], arrived: Arrived) -> Reply:
+        """Return what a response of a batch says about one sentence.
+
+        Raises:
+            RequestFailure: It is no answer.
+        """
+        return self._read(items, self._success(arrived))
+
+    def _read(self, items: Sequence[Item], arrived: Arrived) -> Reply:
+        (item,) = items
         try:
             spoken = read_chat(arrived.body, self._said.sha256(item.text))
         except Unreadable as error:

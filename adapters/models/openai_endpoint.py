@@ -110,7 +110,14 @@ class OpenAIAdapter:
         Raises:
             RequestFailure: Anything but a success.
         """
-        arrived = await self._channel.post(base_url, path, body.encode("ascii"))
+        return self._success(await self._channel.post(base_url, path, body.encode("ascii")))
+
+    def _success(self, arrived: Arrived) -> Arrived:
+        """Return a response without the endpoint's key in it.
+
+        Raises:
+            RequestFailure: It is anything but a success.
+        """
         if arrived.status != 200:
             raise self._failure(arrived)
         clean = self._redactor.exact(arrived.body)

@@ -21,6 +21,7 @@ from hatevolution.domain import Answer, Reply, Status
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hatevolution.adapters.models.faults import Arrived
     from hatevolution.adapters.secrets import Secrets
     from hatevolution.configs.prompts import Prompt
     from hatevolution.configs.schema import ModelConfig
@@ -54,6 +55,8 @@ _read = decoder(_Moderation)
 class OpenAIModeration(OpenAIAdapter):
     """A moderation model of OpenAI."""
 
+    batch_url = "/v1/moderations"
+
     def __init__(self, model: ModelConfig, prompt: Prompt | None, secrets: Secrets) -> None:
         read_options(model, _NoOptions)
         check_decoding(model, ())
@@ -67,9 +70,23 @@ class OpenAIModeration(OpenAIAdapter):
         Raises:
             RequestFailure: No answer came.
         """
+        return self._read(items, await self._post(base_url, "/moderations", self.write(items)))
+
+    def write(self, items: Sequence[Item]) -> str:
+        """Return the request body, JSON in ASCII, that asks about these sentences."""
         texts = [self._said.json(item.text) for item in items]
         inputs = texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
-        arrived = await self._post(base_url, "/moderations", f"{self._head}{inputs}}}")
+        return f"{self._head}{inputs}}}"
+
+    def receive(self, items: Sequence[Item], arrived: Arrived) -> Reply:
+        """Return what a response of a batch says about these sentences.
+
+        Raises:
+            RequestFailure: It is no answer.
+        """
+        return self._read(items, self._success(arrived))
+
+    def _read(self, items: Sequence[Item], arrived: Arrived) -> Reply:
         try:
             moderation = _read(arrived.body)
             answers = [

@@ -26,6 +26,7 @@ from hatevolution.errors import FailureKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hatevolution.adapters.models.faults import Arrived
     from hatevolution.adapters.secrets import Secrets
     from hatevolution.configs.prompts import Prompt
     from hatevolution.configs.schema import ModelConfig
@@ -43,6 +44,8 @@ class _Options(msgspec.Struct, forbid_unknown_fields=True):
 
 class VllmChat(VllmAdapter):
     """A chat model behind vLLM."""
+
+    batch_url = "/v1/chat/completions"
 
     def __init__(self, model: ModelConfig, prompt: Prompt | None, secrets: Secrets) -> None:
         options = read_options(model, _Options)
@@ -66,8 +69,23 @@ class VllmChat(VllmAdapter):
         Raises:
             RequestFailure: No answer came.
         """
+        return self._read(items, await self._post(base_url, "/v1/chat/completions", self.write(items)))
+
+    def write(self, items: Sequence[Item]) -> str:
+        """Return the request body, JSON in ASCII, that asks about one sentence."""
         (item,) = items
-        arrived = await self._post(base_url, "/v1/chat/completions", self._body.write(item))
+        return self._body.write(item)
+
+    def receive(self, items: Sequence[Item], arrived: Arrived) -> Reply:
+        """Return what a response of a batch says about one sentence.
+
+        Raises:
+            RequestFailure: It is no answer.
+        """
+        return self._read(items, self._success(arrived))
+
+    def _read(self, items: Sequence[Item], arrived: Arrived) -> Reply:
+        (item,) = items
         try:
             spoken = read_chat(arrived.body, self._said.sha256(item.text), truncated_at=self._limit)
         except Unreadable as error:

@@ -13,12 +13,13 @@ from hatevolution.store.exchange.foreign import Matcher, SentenceRow
 from hatevolution.store.exchange.foreign_report import ForeignReport, Left
 from hatevolution.store.exchange.merging import merge_stores
 from hatevolution.store.exchange.scratch import scratch
-from hatevolution.store.exchange.tables import DATASETS, KEY, SAID, SENTENCES, agree, names
+from hatevolution.store.exchange.tables import DATASETS, SENTENCES, names
 from hatevolution.store.exchange.watch import silent
 from hatevolution.store.opened import RunRecord, WritableStore
 from hatevolution.store.reader import connect
-from hatevolution.store.rows import PREDICTION_COLUMNS, AnswerRecord, Tables, insert_rows
-from hatevolution.store.text import decode, encode
+from hatevolution.store.rows import AnswerRecord, Tables, insert_rows
+from hatevolution.store.second import keep_second
+from hatevolution.store.text import decode
 
 if TYPE_CHECKING:
     import sqlite3
@@ -255,21 +256,9 @@ class _Filler:
         tables = Tables(self._run.run)
         tables.answer(self._numbers, self._record(sentence, record))
         tables.write(self._connection)  # the response alone: the key has its prediction
-        row = dict(zip(PREDICTION_COLUMNS, tables.predictions[0], strict=True))
-        insert_rows(
+        keep_second(
             self._connection,
-            "second_answers",
-            f"{', '.join(row)}, agrees, source, noticed_at",
-            "",
-            [(*row.values(), self._agrees(row), str(self._origin.path), self._run.started_at)],
+            tables.predictions[0],
+            source=str(self._origin.path),
+            noticed_at=self._run.started_at,
         )
-
-    def _agrees(self, row: dict[str, Any]) -> bool:
-        """Return whether an answer says what the first one of its key says."""
-        given = ", ".join(f":{name} AS {name}" for name in (*KEY, *SAID, "prompt_sha256"))
-        key = " AND ".join(f"p.{name} = q.{name}" for name in KEY)
-        found = self._connection.execute(
-            f"SELECT {agree('p', 'q')} FROM (SELECT {given}) AS q JOIN predictions AS p ON {key}",  # noqa: S608 - constants only
-            {name: encode(value) if isinstance(value, str) else value for name, value in row.items()},
-        ).fetchone()
-        return bool(found[0])

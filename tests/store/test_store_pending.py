@@ -82,7 +82,7 @@ def test_pages_are_read_from_the_index_and_sort_nothing(tmp_path: Path) -> None:
     from hatevolution.store import pending
 
     connection = connect(made(tmp_path / "s.db"))
-    values = {"dataset": "a", "after": 1, "limit": 9, "model": "m", "size": 5}
+    values = {"dataset": "a", "after": 1, "limit": 9, "model": "m", "size": 5, "batched": False}
     steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {pending._PAGE}", values)]
     assert any("SEARCH s USING PRIMARY KEY (dataset=? AND position>?" in step for step in steps), steps
     assert any("SEARCH p USING COVERING INDEX" in step for step in steps), steps
