@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from hatevolution.analysis.metrics import METRIC_TITLES
 from hatevolution.analysis.rankings import rankings
 from hatevolution.analysis.scores import scores
 from hatevolution.analysis.tables.table import Column, Format, Row, Table, text_cell, value_cell
@@ -14,6 +15,8 @@ from hatevolution.store.reader import connect
 from hatevolution.store.text import decode, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hatevolution.analysis.metrics import InvalidPolicy
     from hatevolution.analysis.study import Study
 
@@ -52,10 +55,16 @@ class Changes:
     """Columns model, dataset, metric, group_key, group, before, after: every score that changes."""
     ranks: pl.DataFrame
     """Columns ranking, model, before, after: every rank that changes (1 is the best; ties share the better one)."""
+    models: Mapping[str, str]
+    """Name -> title; tables are for people and have titles, frames have names."""
+    datasets: Mapping[str, str]
 
     def tables(self) -> list[Table]:
         """Return the three tables: answers (by kind of change, with an example), metrics of whole sets, ranks."""
         return [self._row_table(), self._metric_table(), self._rank_table()]
+
+    def _model(self, name: str) -> str:
+        return self.models.get(name, name)  # a composite's name is its title
 
     def _row_table(self) -> Table:
         kinds = self.rows.group_by("model", "dataset", "before", "after", maintain_order=True).agg(
@@ -71,9 +80,9 @@ class Changes:
             ),
             rows=tuple(
                 Row(
-                    name=model,
+                    name=self._model(model),
                     cells=(
-                        *map(text_cell, (dataset, before, after)),
+                        *map(text_cell, (self.datasets[dataset], before, after)),
                         value_cell(float(count), "number"),
                         text_cell(repr(example)),
                     ),
@@ -94,10 +103,10 @@ class Changes:
             ),
             rows=tuple(
                 Row(
-                    name=row["model"],
+                    name=self._model(row["model"]),
                     cells=(
-                        text_cell(row["dataset"]),
-                        text_cell(row["metric"]),
+                        text_cell(self.datasets[row["dataset"]]),
+                        text_cell(METRIC_TITLES[row["metric"]]),
                         *(
                             value_cell(value, _form(row["metric"]))
                             for value in (row["before"], row["after"], _gap(row["before"], row["after"]))
@@ -119,7 +128,7 @@ class Changes:
             rows=tuple(
                 Row(
                     name=ranking,
-                    cells=(text_cell(model), text_cell(_rank(before)), text_cell(_rank(after))),
+                    cells=(text_cell(self._model(model)), text_cell(_rank(before)), text_cell(_rank(after))),
                 )
                 for ranking, model, before, after in self.ranks.iter_rows()
             ),
@@ -155,6 +164,8 @@ def changes(before: Study, after: Study, invalid: InvalidPolicy = "drop") -> Cha
         before=before.parser_name,
         after=after.parser_name,
         rows=_rows(before, after),
+        models={model.name: model.title for model in before.models},
+        datasets={item.name: item.title for item in before.datasets},
         metrics=both.filter(pl.col("before").ne_missing(pl.col("after"))),
         ranks=ranks.select("ranking", "model", before="rank", after="rank_right").filter(
             pl.col("before").ne_missing(pl.col("after"))

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from hatevolution.analysis.study import Study
 
-__all__ = ["INVALID_POLICIES", "SENTENCE_METRICS", "InvalidPolicy", "sentence_scores", "stands_on"]
+__all__ = [
+    "INVALID_POLICIES",
+    "METRIC_TITLES",
+    "NOT_ASKED",
+    "SENTENCE_METRICS",
+    "InvalidPolicy",
+    "sentence_scores",
+    "stands_on",
+]
 
 InvalidPolicy = Literal["drop", "wrong", "class", "raw", "worst", "best"]
 
@@ -36,6 +44,22 @@ them."""
 
 SENTENCE_METRICS: Final = ("macro_f1", "f1_hateful", "f1_nonhateful", "accuracy", "balanced_accuracy")
 """Those of labelled sentences; ``expected_output`` is of all."""
+
+METRIC_TITLES: Final = {
+    "macro_f1": "Macro F1",
+    "f1_hateful": "F1, hateful",
+    "f1_nonhateful": "F1, non-hateful",
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "expected_output": "Expected output (%)",
+    "time_sensitive_macro_f1": "Time-sensitive macro F1",
+    "label_flip": "Label flip (%)",
+    "hallucination": "Hallucination (%)",
+}
+"""How tables name a metric; frames and documents have its own name."""
+
+NOT_ASKED: Final = "not asked: every sentence is missing"
+"""Why there is no value where a run has not been yet, or was kept from by ``--limit``."""
 
 
 def stands_on(metric: str, invalid: InvalidPolicy) -> tuple[str, ...]:
@@ -105,6 +129,10 @@ def _with_f1(frame: pl.DataFrame, invalid: InvalidPolicy) -> pl.DataFrame:
     nothing = (
         pl.when(pl.col("n") == 0)
         .then(pl.lit("no sentence with a gold label"))
+        .when((counted == 0) & (pl.col("missing") == pl.col("n")))
+        .then(pl.lit(NOT_ASKED))
+        .when((counted == 0) & (pl.col("scored") + pl.col("invalid") == 0))
+        .then(pl.lit("no answer: every sentence was refused, rejected or not asked"))
         .when(counted == 0)
         .then(pl.lit("no valid answer"))
     )
@@ -156,12 +184,7 @@ def _expected_output() -> tuple[pl.Expr, pl.Expr]:
     Source: "Expected Output (%)" of Tables A7 to A10, the valid answers among a set's rows.
     """
     rows = pl.col("n") - pl.col("missing")
-    reason = (
-        pl.when(pl.col("n") == 0)
-        .then(pl.lit("the set has no sentence"))
-        .when(rows == 0)
-        .then(pl.lit("every sentence is missing"))
-    )
+    reason = pl.when(pl.col("n") == 0).then(pl.lit("the set has no sentence")).when(rows == 0).then(pl.lit(NOT_ASKED))
     return pl.when(rows > 0).then(pl.col("scored") / rows), reason
 
 

@@ -94,11 +94,16 @@ def pair_scores(rows: pl.DataFrame, key: str | None, invalid: InvalidPolicy = "d
             pl.lit(key, dtype=pl.String).alias("group_key"),
             "group",
             pl.when(below > 0).then(above / below).alias("value"),
-            pl.when(below == 0).then(pl.lit(why)).alias("reason"),
+            pl.when(below == 0).then(_reason(why)).alias("reason"),
             *COVERAGE,
         )
         for name, (above, below, why) in rates.items()
     ]
+
+
+def _reason(why: str) -> pl.Expr:
+    whole = pl.when(pl.col("missing") == pl.col("n")).then(pl.lit("not asked: every pair lacks an answer"))
+    return whole.otherwise(pl.lit(why))
 
 
 def _state() -> pl.Expr:

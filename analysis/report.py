@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from hatevolution.analysis.against import Changes, changes
-from hatevolution.analysis.choose import chosen
 from hatevolution.analysis.correlation import Correlation, every_pair
 from hatevolution.analysis.frames import load
 from hatevolution.analysis.intervals import DEFAULT_CONFIDENCE, with_intervals
+from hatevolution.analysis.kept import Kept, keep
 from hatevolution.analysis.metrics import INVALID_POLICIES, InvalidPolicy
 from hatevolution.analysis.rankings import ConstantRule, Ranking, rankings
 from hatevolution.analysis.render.files import FileFormat, write_frame, write_table
@@ -41,32 +41,38 @@ class Report:
     """Tidy; with ``low`` and ``high`` where intervals were asked for."""
     rankings: tuple[Ranking, ...]
     correlations: tuple[Correlation, ...]
-    tables: tuple[Table, ...]
+    kept: Kept
+    """The tables, all or those that were asked for."""
     statistics: Statistics | None = None
     """None where no intervals were asked for."""
     changes: Changes | None = None
     """None where no second policy was asked for."""
 
     @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables, all or those that were asked for."""
+        return self.kept.tables
+
+    @property
     def frames(self) -> dict[str, pl.DataFrame]:
-        """Name -> tidy frame, of everything that there is."""
+        """Name -> tidy frame, of everything that there is, or of what the tables show that were asked for."""
         found = {"scores": self.scores}
         if self.statistics is not None:
             found |= self.statistics.frames
         if self.changes is not None:
             found |= {"changed-rows": self.changes.rows, "changed-metrics": self.changes.metrics}
             found["changed-ranks"] = self.changes.ranks
-        return found
+        return self.kept.frames(found)
 
     def footer(self) -> list[str]:
         """Return the lines that say how answers were read and counted."""
         lines = [f"Answers read by {self.study.parser_name}:"]
         by_rule: dict[str, list[str]] = {}
         for model in self.study.models:
-            by_rule.setdefault(f"{model.policy.identity}, {model.policy.summary}", []).append(model.name)
+            by_rule.setdefault(f"{model.policy.identity}, {model.policy.summary}", []).append(model.title)
         lines += [f"  {rule}: {', '.join(found)}" for rule, found in by_rule.items()]
         asked = self.study.parser
-        kept = [] if asked is None else [model.name for model in self.study.models if model.policy != asked]
+        kept = [] if asked is None else [model.title for model in self.study.models if model.policy != asked]
         if asked is not None and kept:
             lines.append(f"  {asked.name} reads {_what(asked.reads)}, so that {', '.join(kept)} kept their own rule.")
         lines.append(f"An invalid answer counts as ({self.invalid}): {INVALID_POLICIES[self.invalid]}.")
@@ -106,7 +112,8 @@ def make(
         invalid: What an invalid answer counts as (``INVALID_POLICIES``).
         models: Only these; None for all.
         datasets: Only these; None for all.
-        tables: Keys of the tables to keep (``3`` keeps ``3:mine`` as well); None for all.
+        tables: Keys of the tables to keep (``3`` keeps ``3:mine`` as well), and with them the data that they show;
+            None for all.
         against: A second parse policy, to say what it changes.
         resamples: For intervals, ranks, tests and trends; None for scores alone.
         seed: Of the resamples.
@@ -144,19 +151,10 @@ def make(
         scores=found,
         rankings=tuple(ranked),
         correlations=tuple(correlations),
-        tables=tuple(_kept(made, tables)),
+        kept=keep(made, tables),
         statistics=more,
         changes=other,
     )
-
-
-def _kept(tables: list[Table], wanted: Sequence[str] | None) -> list[Table]:
-    if wanted is None:
-        return tables
-    keys = [table.key for table in tables]
-    bases = {key.partition(":")[0] for key in keys}
-    names = chosen(wanted, sorted({*keys, *bases}), "table")
-    return [table for table in tables if {table.key, table.key.partition(":")[0]} & names]
 
 
 def write(report: Report, folder: Path, form: str) -> list[Path]:

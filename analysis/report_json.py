@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from hatevolution.analysis.correlation import Correlation
     from hatevolution.analysis.report import Report
     from hatevolution.analysis.robust import Robust
+    from hatevolution.analysis.tables import Table
 
 __all__ = ["as_json"]
 
@@ -31,7 +32,10 @@ def as_json(report: Report) -> dict[str, Any]:
             }
             for model in report.study.models
         ],
-        "scores": [_score(row, report.statistics is not None) for row in report.scores.iter_rows(named=True)],
+        "scores": [
+            _score(row, report.statistics is not None)
+            for row in report.kept.scores(report.scores).iter_rows(named=True)
+        ],
         "rankings": [
             {
                 "name": ranking.name,
@@ -41,12 +45,15 @@ def as_json(report: Report) -> dict[str, Any]:
                 "constant": list(ranking.constant),
                 "unranked": dict(ranking.unranked or {}),
             }
-            for ranking in report.rankings
+            for ranking in report.kept.rankings(report.rankings)
         ],
     }
-    more = report.statistics
+    if not report.kept.everything:
+        found["tables"] = [_table(table) for table in report.tables]
+    more, frames = report.statistics, report.frames
     robust: tuple[Robust | None, ...] = (None,) * len(report.correlations) if more is None else more.robust
-    found["correlations"] = [_correlation(*pair) for pair in zip(report.correlations, robust, strict=True)]
+    pairs = zip(report.correlations, robust, strict=True) if report.kept.correlations else ()
+    found["correlations"] = [_correlation(*pair) for pair in pairs]
     if more is not None:
         found["bootstrap"] = {
             "seed": more.samples.seed,
@@ -55,16 +62,24 @@ def as_json(report: Report) -> dict[str, Any]:
             "method": "percentile",
         }
         found |= {
-            name.replace("-", "_"): frame.to_dicts() for name, frame in more.frames.items() if name != "intervals"
+            name.replace("-", "_"): frames[name].to_dicts()
+            for name in more.frames
+            if name != "intervals" and name in frames
         }
     if report.changes is not None:
-        found["against"] = {
-            "parser": report.changes.after,
-            "rows": report.changes.rows.to_dicts(),
-            "metrics": [_changed(row) for row in report.changes.metrics.iter_rows(named=True)],
-            "ranks": report.changes.ranks.to_dicts(),
-        }
+        found["against"] = {"parser": report.changes.after}
+        if "changed-rows" in frames:
+            found["against"]["rows"] = frames["changed-rows"].to_dicts()
+        if "changed-metrics" in frames:
+            found["against"]["metrics"] = [_changed(row) for row in frames["changed-metrics"].iter_rows(named=True)]
+        if "changed-ranks" in frames:
+            found["against"]["ranks"] = frames["changed-ranks"].to_dicts()
     return found
+
+
+def _table(table: Table) -> dict[str, Any]:
+    cells = table.frame().drop("table").to_dicts()
+    return {"table": table.key, "title": table.title, "notes": list(table.notes), "cells": cells}
 
 
 def _group(row: dict[str, Any]) -> dict[str, Any] | None:

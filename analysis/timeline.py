@@ -21,7 +21,7 @@ TIME_METRICS: Final = ("time_sensitive_macro_f1", "f1_hateful_std_over_years", "
 
 
 def time_scores(study: Study, scores: pl.DataFrame) -> pl.DataFrame:
-    """Return the metrics over years; a year in which one is not defined makes it null, with that year as the reason.
+    """Return the metrics over years; a year in which one is not defined makes it null, with that year in the reason.
 
     Args:
         study: Tells which years count (``DatasetInfo.years``).
@@ -44,8 +44,7 @@ def time_scores(study: Study, scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def _over_years(yearly: pl.DataFrame, name: str, value: pl.Expr) -> pl.DataFrame:
-    undefined = pl.col("group").filter(pl.col("value").is_null()).str.join(", ")
-    reasons = pl.col("reason").filter(pl.col("value").is_null()).first()
+    undefined = pl.struct("group", "reason").filter(pl.col("value").is_null())
     defined = pl.col("value").is_not_null().all()
     return (
         yearly.sort("group", maintain_order=True)
@@ -55,7 +54,17 @@ def _over_years(yearly: pl.DataFrame, name: str, value: pl.Expr) -> pl.DataFrame
             pl.lit(None, dtype=pl.String).alias("group_key"),
             pl.lit(None, dtype=pl.String).alias("group"),
             pl.when(defined).then(value).alias("value"),
-            pl.when(~defined).then(pl.format("not defined in {}: {}", undefined, reasons)).alias("reason"),
+            undefined.alias("reason"),
             *(pl.col(column).sum() for column in COVERAGE),
         )
+        .with_columns(pl.col("reason").map_elements(_reason, return_dtype=pl.String))
     )
+
+
+def _reason(undefined: pl.Series) -> str | None:
+    """Say for which years there is no value and why: years differ in the label that they lack."""
+    years: dict[str, list[str]] = {}
+    for row in undefined:
+        years.setdefault(row["reason"], []).append(row["group"])
+    said = "; ".join(f"in {', '.join(found)}: {reason}" for reason, found in years.items())
+    return f"not defined {said}" if said else None

@@ -21,15 +21,16 @@ MODELS = 21
 
 def _sentences(rng: random.Random, dataset: str, size: int) -> list[MadeSentence]:
     if dataset == "neobench":
-        return [
-            MadeSentence(
-                id=f"row-{index}-{role}", pair=f"row-{index}", role=role, year=rng.choice((2020, 2021, 2022, 2023)),
-                gold="toxic" if index % 16 == 0 else "respectful",
-                type=rng.choice(("lexical", "morphological", "semantic")),
-            )
-            for index in range(size // 2)
-            for role in ("original", "neologism")
-        ]  # fmt: skip
+        found = []
+        for index in range(size // 2):
+            # Year and type are the neologism's, so that both sentences of a pair have them.
+            year, kind = rng.choice((2020, 2021, 2022, 2023)), rng.choice(("lexical", "morphological", "semantic"))
+            gold = "toxic" if index % 16 == 0 else "respectful"
+            found += [
+                MadeSentence(id=f"row-{index}-{role}", pair=f"row-{index}", role=role, year=year, gold=gold, type=kind)
+                for role in ("original", "neologism")
+            ]
+        return found
     found = []
     for index in range(size):
         gold = "toxic" if rng.random() < 0.4 else "respectful"

@@ -134,7 +134,8 @@ def markdown(table: Table) -> str:
     header, rows = _grid(table, markdown_text, bold="**{}**")
     body = tabulate(rows, header, tablefmt="pipe", disable_numparse=True, colalign=_alignment(table))
     notes = [markdown_text(note) for note in _notes(table)]
-    return "\n\n".join([f"**Table {markdown_text(table.key)}.** {markdown_text(table.title)}", body, *notes]) + "\n"
+    number = f"**Table {table.number}.** " if table.number else ""
+    return "\n\n".join([f"{number}{markdown_text(table.title)}", body, *notes]) + "\n"
 
 
 def latex(table: Table) -> str:

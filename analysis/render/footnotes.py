@@ -38,8 +38,8 @@ def uniform_n(table: Table, index: int) -> int | None:
 
 
 def coverage_note(table: Table) -> str | None:
-    """Say how to read the coverage; None for tables whose numbers are not of rows."""
-    cells = [cell for row in table.rows for cell in row.cells if cell.n is not None]
+    """Say how to read the coverage; None where there is no number, or none that is of rows."""
+    cells = [cell for row in table.rows for cell in row.cells if cell.n is not None and cell.value is not None]
     if not cells:
         return None
     if any(cell.incomplete for cell in cells):

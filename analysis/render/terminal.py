@@ -25,8 +25,7 @@ _PADDING: Final = 3
 def print_table(console: Console, table: Table) -> None:
     """Print a table; one that is wider than the console is split into blocks of columns."""
     console.print()
-    prefix = "" if table.key.startswith("paper:") else f"Table {one_line(table.key)}. "
-    console.print(Text(f"{prefix}{one_line(table.title)}", style="bold"), soft_wrap=True)
+    console.print(Text(one_line(table.heading), style="bold"), soft_wrap=True)
     notes = footnotes(table)
     for block in _blocks(console, table, notes):
         console.print(_block(table, block, notes))

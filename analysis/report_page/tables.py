@@ -77,7 +77,7 @@ def study_table(table: Table) -> PageTable:
     )
     return PageTable(
         id=file_name(table.key).replace(".", "-"),
-        caption=f"Table {table.key}. {table.title}",
+        caption=table.heading,
         corner=table.corner,
         over=tuple(over) if any(part.name for part in over) else (),
         headings=headings,

@@ -63,7 +63,8 @@ def study_tables(
             found.append(static_table(view, item, static_key(item, {table.key for table in found})))
         found += group_tables(view, item)
     ranked = rankings(study, scores) if ranked is None else ranked
-    found += correlation_tables(ranked, every_pair(ranked) if correlations is None else correlations)
+    titles = {model.name: model.title for model in study.models}
+    found += correlation_tables(ranked, every_pair(ranked) if correlations is None else correlations, titles)
     return sorted(found, key=_place)
 
 

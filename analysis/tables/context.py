@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from hatevolution.analysis.metrics import stands_on
-from hatevolution.analysis.tables.table import Cell, Row, marked, value_cell
+from hatevolution.analysis.tables.table import Cell, Row, ScoreKey, marked, value_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,17 +53,32 @@ class Context:
     constant: frozenset[tuple[str, str]]
     """(model, data set) where all valid answers are the same label: the model's flips say nothing there."""
     index: dict[tuple[str, str, str, str | None, str | None], Score]
+    invalid: InvalidPolicy
+    """What an invalid answer counts as in the scores."""
 
     def cell(
         self, line: Line, dataset: str, metric: str, form: Format, key: str | None = None, group: object = None
     ) -> Cell:
         """Return the cell of one score; one without rows is no value."""
-        score = self.index.get((line.name, dataset, metric, key, None if group is None else str(group)))
+        named = ScoreKey(line.name, dataset, metric, key, None if group is None else str(group))
+        score = self.index.get(named)
         if score is None:
             return value_cell(None, form, reason="no such sentence")
         return value_cell(
-            score.value, form, counted=score.counted, n=score.n, reason=score.reason, interval=(score.low, score.high)
+            score.value,
+            form,
+            counted=score.counted,
+            n=score.n,
+            reason=self._titled(score.reason),
+            interval=(score.low, score.high),
+            score=named,
         )
+
+    def _titled(self, reason: str | None) -> str | None:
+        """Name the member that keeps a composite from having a value as tables name models: by its title."""
+        for model in self.study.models if reason is not None and reason.startswith("member ") else ():
+            reason = reason.replace(f"member {model.name}:", f"member {model.title}:", 1) if reason else reason
+        return reason
 
     def rows(
         self, columns: Sequence[Column], cells: Callable[[Line], Iterable[Cell]], flips_of: str | None = None
@@ -105,6 +120,7 @@ def context(study: Study, scores: pl.DataFrame, invalid: InvalidPolicy) -> Conte
         ),
         constant=_constant(study),
         index={key: Score(*value) for key, value in zip(keys, values, strict=True)},
+        invalid=invalid,
     )
 
 

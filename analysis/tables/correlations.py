@@ -15,23 +15,37 @@ if TYPE_CHECKING:
 __all__ = ["correlation_tables"]
 
 
-def correlation_tables(rankings: Sequence[Ranking], correlations: Sequence[Correlation]) -> list[Table]:
-    """Return Tables 5, A11, A12 and A13, as far as there are rankings for them."""
+def correlation_tables(
+    rankings: Sequence[Ranking], correlations: Sequence[Correlation], titles: Mapping[str, str]
+) -> list[Table]:
+    """Return Tables 5, A11, A12 and A13, as far as there are rankings for them.
+
+    Args:
+        rankings: Of the models.
+        correlations: Of every two of them.
+        titles: Model -> how tables name it.
+    """
     timed = [ranking.name for ranking in rankings if ranking.measure != "macro_f1"]
     static = [ranking.name for ranking in rankings if ranking.measure == "macro_f1"]
     known = {frozenset((item.x, item.y)): item for item in correlations}
-    notes = _notes(rankings, correlations)
+    every = _notes(rankings, correlations, titles)
+    # A note stands under the tables that its ranking is in, and under no other.
+    among = [ranking for ranking in rankings if ranking.name in static]
+    inside = _notes(among, [item for item in correlations if item.x in static and item.y in static], titles)
+    at = f"Intervals at {100 * correlations[0].confidence:.0f} %." if correlations else ""
     tables = []
     if timed and static:
         tables.append(
-            _table("5", "Spearman's rho of static and time-sensitive rankings", static, timed, known, _rho, notes)
+            _table("5", "Spearman's rho of static and time-sensitive rankings", static, timed, known, _rho, every)
         )
     if len(static) > 1:
-        tables.append(_table("A11", "Spearman's rho of static rankings", static, static, known, _rho, notes))
+        tables.append(_table("A11", "Spearman's rho of static rankings", static, static, known, _rho, inside))
     if timed and static:
-        tables.append(_table("A12", "Intervals of Table 5 (Fisher)", static, timed, known, _interval, ()))
+        tables.append(_table("A12", "Intervals of Table 5 (Fisher)", static, timed, known, _interval, (at,)))
     if len(static) > 1:
-        tables.append(_table("A13", "Intervals of Table A11 (Fisher)", static[:-1], static[1:], known, _interval, ()))
+        tables.append(
+            _table("A13", "Intervals of Table A11 (Fisher)", static[:-1], static[1:], known, _interval, (at,))
+        )
     return tables
 
 
@@ -80,17 +94,18 @@ def _interval(item: Correlation | None, same: bool) -> Cell:
     return text_cell(f"({item.fisher.low:.3f}, {item.fisher.high:.3f})")
 
 
-def _notes(rankings: Sequence[Ranking], correlations: Sequence[Correlation]) -> tuple[str, ...]:
-    counts = sorted({item.n for item in correlations})
-    notes = [
-        f"Ranks are matched by model; n = {', '.join(map(str, counts))} models"
-        f"; intervals at {100 * correlations[0].confidence:.0f} %."
-    ] if correlations else []  # fmt: skip
+def _notes(
+    rankings: Sequence[Ranking], correlations: Sequence[Correlation], titles: Mapping[str, str]
+) -> tuple[str, ...]:
+    counts = sorted({item.n for item in correlations if item.spearman is not None})
+    notes = [f"Ranks are matched by model; n = {', '.join(map(str, counts))} models."] if counts else []
     for ranking in rankings:
-        if ranking.constant:
-            notes.append(
-                f"Last in {ranking.name} since all their answers are one label: {', '.join(ranking.constant)}."
-            )
-        if ranking.unranked:
-            notes.append(f"Not in {ranking.name}, having no value there: {', '.join(ranking.unranked)}.")
+        unranked = ranking.unranked or {}
+        last = [titles[name] for name in ranking.constant if name not in unranked]
+        if last:
+            notes.append(f"Last in {ranking.name} since all their valid answers are one label: {', '.join(last)}.")
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in unranked.items():
+            by_reason.setdefault(reason, []).append(titles[name])
+        notes += [f"Not in {ranking.name} ({reason}): {', '.join(names)}." for reason, names in by_reason.items()]
     return tuple(notes)

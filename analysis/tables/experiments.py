@@ -9,6 +9,7 @@ from hatevolution.analysis.tables.table import NO_VALUE, Cell, Column, Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hatevolution.analysis.metrics import InvalidPolicy
     from hatevolution.analysis.study import DatasetInfo
     from hatevolution.analysis.tables.context import Context, Line
 
@@ -16,6 +17,16 @@ __all__ = ["pair_tables", "year_tables"]
 
 _LABELS: Final = (("hateful", "f1_hateful"), ("non-hateful", "f1_nonhateful"))
 _NO_FREE_ANSWER: Final = "a classifier's answer can't break an instruction"
+
+_FLIPS: Final[dict[InvalidPolicy, str]] = {
+    "drop": "Label flips are of the pairs with two valid answers",
+    "wrong": "Label flips are of the pairs with two answers, and an invalid answer is a flip",
+    "class": "Label flips are of the pairs with two answers, and an invalid answer is a third label",
+    "raw": "Label flips are of the pairs with two answers, and every invalid text is a label of its own",
+    "worst": "Label flips are the upper bound: every pair without two valid answers flips",
+    "best": "Label flips are the lower bound: no pair without two valid answers flips",
+}
+"""Which pairs label flips are of, under each policy for invalid answers (see the module pairs)."""
 
 
 def year_tables(context: Context, item: DatasetInfo, suffix: str) -> list[Table]:
@@ -98,7 +109,7 @@ def _counterfactual(context: Context, item: DatasetInfo, suffix: str) -> Table:
         columns=columns,
         rows=context.rows(columns, cells, flips_of=item.name),
         notes=(
-            f"{item.pairs} pairs. Label flips are of the pairs with two valid answers; macro F1 is of the originals.",
+            f"{item.pairs} pairs. {_FLIPS[context.invalid]}; macro F1 is of the originals.",
             *_silent(context, item.name),
         ),
     )
@@ -162,4 +173,5 @@ def _silent(context: Context, dataset: str) -> tuple[str, ...]:
     names = [line.title for line in context.lines if (line.name, dataset) in context.constant]
     if not names:
         return ()
-    return (f"Never flip since all their valid answers are the same label: {', '.join(names)}.",)
+    never = "Never flip since all" if context.invalid in ("drop", "best") else "All"
+    return (f"{never} their valid answers are the same label: {', '.join(names)}.",)

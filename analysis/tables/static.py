@@ -9,6 +9,7 @@ from hatevolution.analysis.tables.table import Cell, Column, Row, Table, text_ce
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from hatevolution.analysis.metrics import InvalidPolicy
     from hatevolution.analysis.study import DatasetInfo
     from hatevolution.analysis.tables.context import Context, Line
 
@@ -18,6 +19,17 @@ NUMBERS: Final = {"hatecheck": "A7", "dynabench": "A8", "hatexplain": "A9", "imp
 """The study's numbers of its static sets' tables."""
 _SAMPLE: Final = "sample-"
 """Begins the names of the made-up samples that stand for the study's sets."""
+
+
+_MACRO_F1: Final[dict[InvalidPolicy, str]] = {
+    "drop": "macro F1 of valid answers, and their share",
+    "wrong": "macro F1 with invalid answers as misses, and the share of valid answers",
+    "class": "macro F1 with invalid answers as a third class, and the share of valid answers",
+    "raw": "macro F1 with every invalid text as a class of its own, and the share of valid answers",
+    "worst": "lower bound of macro F1, and the share of valid answers",
+    "best": "upper bound of macro F1, and the share of valid answers",
+}
+"""What the figures of a static set's table are, under each policy for invalid answers."""
 
 
 def dataset_table(context: Context) -> Table:
@@ -75,7 +87,7 @@ def static_table(context: Context, item: DatasetInfo, key: str) -> Table:
 
     return Table(
         key=key,
-        title=f"{item.title}: macro F1 of valid answers, and their share",
+        title=f"{item.title}: {_MACRO_F1[context.invalid]}",
         corner="Model",
         columns=columns,
         rows=context.rows(columns, cells),

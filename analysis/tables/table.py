@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["NO_VALUE", "Best", "Cell", "Column", "Format", "Row", "Table", "marked", "text_cell", "value_cell"]
+__all__ = [
+    "NO_VALUE",
+    "STUDY_TABLES",
+    "Best",
+    "Cell",
+    "Column",
+    "Format",
+    "Row",
+    "ScoreKey",
+    "Table",
+    "marked",
+    "text_cell",
+    "value_cell",
+]
 
 NO_VALUE: Final = "–"
+
+STUDY_TABLES: Final = ("2", "3", "4", "5", *(f"A{number}" for number in range(1, 14)))
+"""The numbers of the study's tables; a further set's have its name behind them (``3:mine``)."""
 
 Best = Literal["highest", "lowest"]
 Format = Literal["f1", "percent", "deviation", "coefficient", "number", "p_value"]
@@ -32,6 +48,16 @@ def _unpadded(text: str) -> str:
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 
+class ScoreKey(NamedTuple):
+    """Names one row of the tidy scores."""
+
+    model: str
+    dataset: str
+    metric: str
+    group_key: str | None
+    group: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One cell; a number carries what it stands on."""
@@ -48,6 +74,8 @@ class Cell:
     best: bool = False
     interval: str = ""
     """Its bootstrap interval, rounded as the value; empty where there is none."""
+    score: ScoreKey | None = None
+    """The tidy score that it shows; None where it shows something else."""
 
     @property
     def incomplete(self) -> bool:
@@ -96,6 +124,17 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> str:
+        """Its number in the study; empty where the study has no such table."""
+        base = self.key.partition(":")[0]
+        return base if base in STUDY_TABLES else ""
+
+    @property
+    def heading(self) -> str:
+        """What stands above it for people: the study's number, where it has one, and the title."""
+        return f"Table {self.number}. {self.title}" if self.number else self.title
 
     def frame(self) -> pl.DataFrame:
         """Return the tidy form: one row per cell.
@@ -147,12 +186,13 @@ def value_cell(
     n: int | None = None,
     reason: str | None = None,
     interval: tuple[float | None, float | None] = (None, None),
+    score: ScoreKey | None = None,
 ) -> Cell:
     """Return a number's cell, rounded as the study rounds."""
     text = NO_VALUE if value is None else _FORMATS[form](value)
     low, high = interval
     between = "" if low is None or high is None else f"[{_FORMATS[form](low)}, {_FORMATS[form](high)}]"
-    return Cell(text=text, value=value, counted=counted, n=n, reason=reason, interval=between)
+    return Cell(text=text, value=value, counted=counted, n=n, reason=reason, interval=between, score=score)
 
 
 def marked(

@@ -127,7 +127,7 @@ def test_landmarks_headings_and_names(page: Element) -> None:
 
 def test_every_table_of_the_study_is_there_with_all_its_numbers(page: Element, content: Content) -> None:
     for found in content.report.tables:
-        expected = f"Table {found.key}. {found.title}"
+        expected = found.heading
         shown = [t for t in page.find("table") if t.one("caption").text == expected]
         assert len(shown) == 1, expected
         body = shown[0].one("tbody").find("tr")

@@ -61,15 +61,131 @@ def test_json_is_tidy_and_equals_scikit_learn(made: Made, capsys: pytest.Capture
 def test_tables_come_in_the_studys_order(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--store", str(made.path))
     assert code == 0
-    keys = [line.split(".")[0].removeprefix("Table ") for line in out.splitlines() if line.startswith("Table ")]
-    assert keys == [
+    (keys,) = [line.removeprefix("Keys for --tables: ") for line in out.splitlines() if line.startswith("Keys for ")]
+    assert keys.split(", ") == [
         "3", "3:timed-gap", "4",
         "static:cases", "static:plain", "static:one-class", "static:unlabelled", "static:empty",
         "2", "5", "A1", "A1:timed-gap", "A2", "A3", "A4", "A5", "A6", "A11", "A12", "A13",
         "functionality:cases", "target:cases",
     ]  # fmt: skip
+    numbers = [line.split(".")[0] for line in out.splitlines() if line.startswith("Table ")]
+    assert numbers == [f"Table {key.partition(':')[0]}" for key in keys.split(", ") if key[0] in "A2345"]
+    assert "\nplain: macro F1 of valid answers, and their share\n" in out  # a key is nothing to read
     assert "An invalid answer counts as (drop): left out (as published)." in out
     assert "paper-exact@1" in out
+
+
+def test_the_tables_that_were_asked_for_decide_what_stands_in_every_form(
+    made: Made, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = document(capsys, "--store", str(made.path), "--tables", "a2,STATIC:plain", "--intervals", "50")
+    whole = document(capsys, "--store", str(made.path), "--intervals", "50")
+    assert [table["table"] for table in found["tables"]] == ["static:plain", "A2"]
+    assert {(row["dataset"], row["metric"]) for row in found["scores"]} == {
+        ("plain", "macro_f1"), ("plain", "expected_output"), ("paired", "label_flip"),
+    }  # fmt: skip
+    assert all(row in whole["scores"] for row in found["scores"])
+    assert {row["group"]["year"] for row in found["scores"] if row["group"]} == {2020, 2021, 2022}
+    assert (found["correlations"], found["rankings"], "trends" in found) == ([], [], False)
+    shown = {(cell["row"], cell["column"]): cell["value"] for cell in found["tables"][0]["cells"]}
+    for row in found["scores"]:
+        if row["metric"] == "macro_f1" and row["model"] in {name for name, _ in shown}:
+            assert shown[row["model"], "Macro F1"] == row["value"]
+    code, _, _ = run(capsys, "--store", str(made.path), "--tables", "a11", "--out", str(tmp_path / "out"))
+    assert code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["scores.csv", "table-A11.csv"]
+    assert len((tmp_path / "out" / "scores.csv").read_text(encoding="utf-8").splitlines()) == 1
+    plain = document(capsys, "--store", str(made.path))["correlations"]
+    assert document(capsys, "--store", str(made.path), "--tables", "A11")["correlations"] == plain != []
+
+
+def test_a_table_that_is_not_there_is_told_with_the_nearest(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "--store", str(made.path), "--tables", "A99")
+    assert (code, out) == (2, "") and "There is no table 'A99' here" in err
+
+
+def test_what_limit_left_out_was_not_asked_and_each_year_has_its_own_reason(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    maker = Maker(tmp_path / "s.db")
+    golds = {2017: ("toxic", "respectful"), 2018: ("toxic", "toxic"), 2019: ("respectful", "respectful")}
+    golds |= {2020: ("toxic", "respectful"), 2021: ("toxic", "respectful")}
+    sentences = [
+        MadeSentence(id=f"{year}-{number}", gold=gold, year=year)
+        for year, pair in golds.items()
+        for number, gold in enumerate(pair)
+    ]
+    maker.dataset("timed", sentences, title="Timed")
+    maker.dataset("plain", [MadeSentence(id="1", gold="toxic")])
+    maker.dataset("unlabelled", [MadeSentence(id="1", gold=None)], title="Nothing to score")
+    maker.model("m")
+    maker.answers("m", "timed", [*["toxic"] * 6, *["invalid"] * 2, *["missing"] * 2])
+    maker.done()
+    found = document(capsys, "--store", str(maker.made.path))
+    reasons = {
+        (row["dataset"], row["metric"], (row["group"] or {}).get("year")): row.get("reason") for row in found["scores"]
+    }
+    lacks = {label: f"no {label} sentence among those that count" for label in ("toxic", "respectful")}
+    assert reasons["timed", "f1_nonhateful", 2018] == reasons["timed", "macro_f1", 2018] == lacks["respectful"]
+    assert reasons["timed", "f1_hateful", 2019] == reasons["timed", "macro_f1", 2019] == lacks["toxic"]
+    assert reasons["timed", "macro_f1", 2020] == "no valid answer"
+    not_asked = "not asked: every sentence is missing"
+    assert reasons["timed", "macro_f1", 2021] == reasons["plain", "macro_f1", None] == not_asked
+    assert reasons["timed", "time_sensitive_macro_f1", None] == (
+        f"not defined in 2018: {lacks['respectful']}; in 2019: {lacks['toxic']}; in 2020: no valid answer; "
+        f"in 2021: {not_asked}"
+    )
+    assert reasons["timed", "f1_nonhateful_std_over_years", None] == (
+        f"not defined in 2018: {lacks['respectful']}; in 2020: no valid answer; in 2021: {not_asked}"
+    )
+    _, out, _ = run(capsys, "--store", str(maker.made.path), "--tables", "static:unlabelled,static:plain")
+    assert "stands on all its rows" not in out and "no sentence with a gold label" in out
+
+
+@pytest.mark.parametrize(
+    ("invalid", "title", "note"),
+    [
+        ("drop", "macro F1 of valid answers, and their share", "of the pairs with two valid answers"),
+        ("class", "macro F1 with invalid answers as a third class", "an invalid answer is a third label"),
+        ("raw", "macro F1 with every invalid text as a class of its own", "every invalid text is a label of its own"),
+        ("wrong", "macro F1 with invalid answers as misses", "an invalid answer is a flip"),
+        ("worst", "lower bound of macro F1", "upper bound: every pair without two valid answers flips"),
+    ],
+)
+def test_titles_and_notes_say_what_an_invalid_answer_counts_as(
+    made: Made, capsys: pytest.CaptureFixture[str], invalid: str, title: str, note: str
+) -> None:
+    _, out, _ = run(capsys, "--store", str(made.path), "--invalid", invalid, "--tables", "4,static:plain")
+    assert f"plain: {title}" in out and note in out
+    assert ("of valid answers, and their" in out) == (invalid == "drop")
+
+
+def test_notes_stand_under_the_tables_that_they_are_about_and_name_titles(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    maker = Maker(tmp_path / "s.db")
+    pairs = [
+        MadeSentence(id=f"{pair}-{role}", gold="toxic" if pair < 2 else "respectful", pair=str(pair), role=role)
+        for pair in range(4)
+        for role in ("original", "neologism")
+    ]
+    maker.dataset("paired", pairs, title="Paired set")
+    plain = [MadeSentence(id=str(row), gold="toxic" if row < 2 else "respectful") for row in range(4)]
+    for name in ("one", "two"):
+        maker.dataset(name, plain, title=f"Set {name}")
+    for number in range(4):
+        maker.model(f"model-{number}", title=f"Model {number}")
+        flips = ["toxic", "respectful"] * number + ["toxic"] * (8 - 2 * number)
+        maker.answers(f"model-{number}", "paired", flips)
+        for name in ("one", "two"):
+            maker.answers(f"model-{number}", name, [*["toxic"] * number, *["respectful"] * (4 - number)])
+    maker.done()
+    _, out, _ = run(capsys, "--store", str(maker.made.path), "--tables", "5,A11,A12")
+    five, eleven = out.index("Table 5."), out.index("Table A11.")
+    last = "Last in Experiment 2 since all their valid answers are one label: Model 0."
+    assert last in out[five:eleven] and "Experiment 2" not in out[eleven : out.index("Table A12.")]
+    assert "n = 4 models" in out[eleven:] and "Intervals at 90 %." in out[out.index("Table A12.") :]
+    assert "model-0" not in out
 
 
 def test_another_parser_sends_nothing_and_changes_text_models_alone(
@@ -186,8 +302,8 @@ def test_intervals(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_intervals_in_tables_and_files(made: Made, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(
-        capsys, "--store", str(made.path), "--intervals", "30", "--tables", "4,correlations,ranks,trend,agreement",
-        "--out", str(tmp_path),
+        capsys, "--store", str(made.path), "--intervals", "30", "--out", str(tmp_path),
+        "--tables", "4,correlations,ranks,differences,trend,agreement",
     )  # fmt: skip
     assert code == 0 and "[low, high]: percentile bootstrap" in out and "30 resamples, seed 0" in out
     assert "Share of hateful texts: 2017:" in out and "Krippendorff's alpha" in out

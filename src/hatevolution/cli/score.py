@@ -64,7 +64,13 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
     show_default=True,
     help="What becomes of models that give one label throughout, in rankings by label flips.",
 )
-@click.option("--tables", "wanted", callback=names, metavar="KEYS", help="Only these tables (3, 4, A7, ...).")
+@click.option(
+    "--tables",
+    "wanted",
+    callback=names,
+    metavar="KEYS",
+    help="Only these tables (3, 4, A7, ...), in every form of output.",
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables into this folder too.")
 @click.option(
     "--format",
@@ -142,3 +148,5 @@ def _show(made: Report) -> None:
         print_table(console, table)
     for line in made.footer():
         print_text(console, line)
+    if made.kept.everything:
+        print_text(console, f"Keys for --tables: {', '.join(table.key for table in made.tables)}")
