@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hatevolution.runner.events import LaneState, Listeners
     from hatevolution.runner.limits import AdaptiveConcurrency, Cooldown, Reservation, Throttle
     from hatevolution.runner.pool import Endpoint, Pool
-    from hatevolution.store.writer import GroupCommitWriter
+    from hatevolution.runner.ports import Sink
 
 __all__ = ["Admission", "LaneStopped", "Ticket"]
 
@@ -95,7 +95,7 @@ class Admission:
         concurrency: AdaptiveConcurrency,
         cooldown: Cooldown,
         budget: Budget,
-        writer: GroupCommitWriter,
+        writer: Sink,
         state: LaneState,
         listeners: Listeners,
     ) -> None:
@@ -265,17 +265,7 @@ class Admission:
 
     async def _wait_for_money(self, most_usd: float) -> None:
         if self._budget.hopeless(most_usd):
-            left = self._budget.limit_usd or 0.0
-            left -= self._budget.spent_usd + self._budget.doubtful_usd
-            self.stop(
-                RequestFailure(
-                    FailureKind.QUOTA,
-                    f"the next request may cost up to {most_usd:.4f} USD, and {max(0.0, left):.4f} USD are left of "
-                    f"the budget of {self._budget.limit_usd:g} USD ({self._budget.spent_usd:.4f} spent, "
-                    f"{self._budget.doubtful_usd:.4f} possibly billed); raise --budget-usd, or ask fewer sentences "
-                    f"per request",
-                )
-            )
+            self.stop(RequestFailure(FailureKind.QUOTA, self._budget.refusal(most_usd)))
             raise LaneStopped
         self._pause("waiting for answers in flight to know what is left of the budget", None)
         await self.sleep(0.05)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from hatevolution.runner.admission import Admission
 from hatevolution.runner.events import LaneState
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hatevolution.runner.events import Listeners
     from hatevolution.store.writer import GroupCommitWriter
 
-__all__ = ["Job", "build_lane", "group_lanes"]
+__all__ = ["Job", "build_lane", "build_pool", "group_lanes", "may_refuse"]
 
 _SHARED_SERVERS = frozenset({"vllm-completions", "vllm-chat", "vllm-classify", "seq2seq"})
 """Adapters of servers that hold one model at a time: models at the same addresses are asked one after the other."""
@@ -46,6 +46,23 @@ class Job(NamedTuple):
     """Sentences by data set; only sets that have any."""
 
 
+def build_pool(config: ModelConfig, adapter: Adapter, listeners: Listeners) -> Pool:
+    """Return the servers of a model, whose comings and goings are told."""
+
+    def changed(server: Endpoint) -> None:
+        listeners(
+            "server_up" if server.up else "server_down", model=config.name, base_url=server.url, why=server.reason
+        )
+
+    return Pool(
+        adapter,
+        give_up_after_s=config.endpoint.give_up_after_s,
+        on_change=changed,
+        # vLLM answers 500 to all in flight when its engine dies, and asking after its health costs nothing.
+        strikes=1 if config.adapter in _SHARED_SERVERS else 3,
+    )
+
+
 def build_lane(
     job: Job,
     *,
@@ -62,23 +79,12 @@ def build_lane(
     total = sum(job.pending.values())
     state = LaneState(config.name, config.label, total, datasets=list(job.pending))
 
-    def changed(server: Endpoint) -> None:
-        listeners(
-            "server_up" if server.up else "server_down", model=config.name, base_url=server.url, why=server.reason
-        )
-
     admission = Admission(
         config,
         adapter,
-        pool=Pool(
-            adapter,
-            give_up_after_s=endpoint.give_up_after_s,
-            on_change=changed,
-            # vLLM answers 500 to all in flight when its engine dies, and asking after its health costs nothing.
-            strikes=1 if config.adapter in _SHARED_SERVERS else 3,
-        ),
+        pool=build_pool(config, adapter, listeners),
         throttle=Throttle(endpoint.requests_per_minute, endpoint.tokens_per_minute),
-        concurrency=AdaptiveConcurrency(endpoint.max_concurrency, canary=_may_refuse(config)),
+        concurrency=AdaptiveConcurrency(endpoint.max_concurrency, canary=may_refuse(config)),
         cooldown=Cooldown(),
         budget=budget,
         writer=writer,
@@ -111,17 +117,20 @@ def build_lane(
     )
 
 
-def _may_refuse(config: ModelConfig) -> bool:
+def may_refuse(config: ModelConfig) -> bool:
     """Whether a key or an account may be turned down, which one request is enough to find out."""
     return config.adapter in _ACCOUNTS or config.endpoint.api_key_env is not None or config.price is not None
 
 
-def group_lanes(jobs: list[Job], lanes: list[ModelLane]) -> list[list[ModelLane]]:
+Lane = TypeVar("Lane")
+
+
+def group_lanes(jobs: list[Job], lanes: list[Lane]) -> list[list[Lane]]:
     """Return the lanes in groups: groups run side by side, the lanes of one group one after the other.
 
     Models are in one group where they need the same address, or the same GPU for a server that is started here.
     """
-    groups: list[tuple[set[object], list[tuple[int, ModelLane]]]] = []
+    groups: list[tuple[set[object], list[tuple[int, Lane]]]] = []
     for number, (job, lane) in enumerate(zip(jobs, lanes, strict=True)):
         shared = job.config.adapter in _SHARED_SERVERS
         needed = set(resources(job.config, job.adapter.base_urls) if shared else [job.config.name])

@@ -70,6 +70,16 @@ class Budget:
         """Whether a request can't fit even when all in flight turn out to cost nothing."""
         return self.limit_usd is not None and self.spent_usd + self.doubtful_usd + most > self.limit_usd * (1 + 1e-12)
 
+    def refusal(self, most: float) -> str:
+        """Say why a request that may cost ``most`` US dollars can't be sent."""
+        limit = self.limit_usd or 0.0
+        left = limit - self.spent_usd - self.doubtful_usd
+        return (
+            f"the next request may cost up to {most:.4f} USD, and {max(0.0, left):.4f} USD are left of the budget of "
+            f"{limit:g} USD ({self.spent_usd:.4f} spent, {self.doubtful_usd:.4f} possibly billed); raise "
+            f"--budget-usd, or ask fewer sentences per request"
+        )
+
     def settle(self, most: float, actual: float | None) -> None:
         """An answer came and cost ``actual``."""
         self.reserved_usd -= most

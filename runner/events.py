@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneState", "Listener", "Listeners"]
 
+_REASONS = 5
+"""Different reasons of sentences that stay pending that are kept for the summary."""
+
 
 @dataclass(slots=True)
 class LaneState:
@@ -40,6 +43,12 @@ class LaneState:
     started_at: float | None = None
     ended_at: float | None = None
     datasets: list[str] = field(default_factory=list)
+
+    def give_up(self, sentences: int, why: str) -> None:
+        """Count sentences that stay pending in this run, and why."""
+        self.given_up += sentences
+        why = why if why in self.reasons or len(self.reasons) < _REASONS else "other reasons"
+        self.reasons[why] = self.reasons.get(why, 0) + sentences
 
 
 class Listener(Protocol):

@@ -21,13 +21,9 @@ if TYPE_CHECKING:
     from hatevolution.domain import Item, Reply
     from hatevolution.runner.admission import Admission, Ticket
     from hatevolution.runner.events import LaneState, Listeners
-    from hatevolution.runner.source import Source
-    from hatevolution.store.writer import GroupCommitWriter
+    from hatevolution.runner.ports import Sentences, Sink
 
 __all__ = ["Asked", "ModelLane"]
-
-_REASONS = 5
-"""Different reasons of sentences that stay pending that are kept for the summary."""
 
 
 class Asked(NamedTuple):
@@ -47,8 +43,8 @@ class ModelLane:
         config: ModelConfig,
         adapter: Adapter,
         *,
-        source: Source,
-        writer: GroupCommitWriter,
+        source: Sentences,
+        writer: Sink,
         admission: Admission,
         state: LaneState,
         listeners: Listeners,
@@ -259,9 +255,10 @@ class ModelLane:
             reply, base_url = answer, self._admission.pool.endpoints[0].url
             self._record(items, Asked(reply, base_url, 0.0, None), attempts.sent)
             return
-        self.state.given_up += len(items)
-        reasons, why = self.state.reasons, f"{failure.kind.value}: {failure}"
-        why = why if why in reasons or len(reasons) < _REASONS else "other reasons"
-        reasons[why] = reasons.get(why, 0) + len(items)
+        self._leave(items, f"{failure.kind.value}: {failure}")
         if failure.kind in FATAL:
             self._admission.stop(failure)
+
+    def _leave(self, items: list[Item], why: str) -> None:
+        """These stay pending in this run."""
+        self.state.give_up(len(items), why)
