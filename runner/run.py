@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hatevolution.adapters.redact import Redactor
 from hatevolution.errors import StoreError, UserError
 from hatevolution.runner.assembly import Job, build_lane, group_lanes
+from hatevolution.runner.batched import batched, take_out_batched
 from hatevolution.runner.budget import Budget
 from hatevolution.runner.events import LaneState, Listeners
 from hatevolution.runner.preflight import Problem, check_jobs, make_jobs
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hatevolution.runner.lane import ModelLane
     from hatevolution.runner.plan import RunPlan
 
-__all__ = ["RunOptions", "RunResult", "execute"]
+__all__ = ["RunOptions", "RunResult", "execute", "register"]
 
 _BALLAST_BYTES = 16 * 1024 * 1024
 
@@ -63,13 +64,15 @@ class RunResult(NamedTuple):
     interrupted: bool
     spent_usd: float
     doubtful_usd: float
+    in_batches: int = 0
+    """Sentences that are in an open batch and were left to it; not counted among the others."""
 
     @property
     def exit_code(self) -> int:
         """0 complete, 1 something is missing, 130 interrupted."""
         if self.interrupted:
             return 130
-        return 1 if self.pending else 0
+        return 1 if self.pending or self.in_batches else 0
 
 
 def execute(
@@ -87,7 +90,7 @@ def execute(
     run = new_run_id()
     with WritableStore(plan.store, run) as store:
         tell = Listeners(listeners)
-        _register(store, plan, run, options)
+        register(store, plan, run, options.command)
         for dataset in plan.datasets:
             for note in dataset.located.warnings:
                 tell("note", text=note)
@@ -98,22 +101,22 @@ def execute(
             for model in plan.models
             for dataset in plan.datasets
         }
+        in_batches = take_out_batched(store.connection, pending, options.limit)
         if not any(pending.values()):
-            store.end_run(run, utc_now(), "complete", "nothing was left to do")
-            return RunResult(run, [], [], 0, 0, False, 0.0, 0.0)
+            outcome = "incomplete" if in_batches else "complete"
+            store.end_run(run, utc_now(), outcome, "nothing was left to do")
+            return RunResult(run, [], [], 0, 0, False, 0.0, 0.0, in_batches)
         runner = _Runner(plan, options, store, run, pending, tell)
         return runner.carry_out(display)
 
 
-def _register(store: WritableStore, plan: RunPlan, run: str, options: RunOptions) -> None:
+def register(store: WritableStore, plan: RunPlan, run: str, command: Sequence[str]) -> None:
     """Put run, models and data sets into the store, or nothing at all."""
     for model in plan.models:
         store.check_model(model.record)
     with store.transaction():
         store.add_run(
-            RunRecord(
-                run, utc_now(), process_name(), list(options.command), plan.configuration(), versions(), git_revision()
-            )
+            RunRecord(run, utc_now(), process_name(), list(command), plan.configuration(), versions(), git_revision())
         )
         for model in plan.models:
             store.put_model(model.record)
@@ -165,9 +168,10 @@ class _Runner:
             with suppress(StoreError):  # what went wrong first is what has to be told
                 self._store.end_run(self._run, utc_now(), outcome)
             raise
-        left = self._left()
+        in_batches = batched(self._store.connection, self._pending, self._options.limit)
+        left = self._left() - in_batches
         try:
-            outcome = "interrupted" if interrupted else ("incomplete" if left else "complete")
+            outcome = "interrupted" if interrupted else ("incomplete" if left or in_batches else "complete")
             self._store.end_run(self._run, utc_now(), outcome)
         except StoreError as error:
             self._problems.append(Problem("the record of this run", str(error)))
@@ -180,6 +184,7 @@ class _Runner:
             interrupted,
             self._budget.spent_usd,
             self._budget.doubtful_usd,
+            in_batches,
         )
 
     def _left(self) -> int:

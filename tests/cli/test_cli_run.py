@@ -78,6 +78,7 @@ def test_json_is_one_document_and_nothing_else_on_standard_output(project: Proje
             "store": str(project.store),
             "asked": asked,
             "pending": 0,
+            "in_batches": 0,
             "interrupted": False,
             "spent_usd": 0.0,
             "possibly_billed_usd": 0.0,

@@ -111,6 +111,7 @@ def _document(plan: RunPlan, result: RunResult) -> dict[str, object]:
         "run": result.run,
         "asked": result.asked,
         "pending": result.pending,
+        "in_batches": result.in_batches,
         "interrupted": result.interrupted,
         "spent_usd": result.spent_usd,
         "possibly_billed_usd": result.doubtful_usd,
@@ -124,13 +125,7 @@ def _summary(plan: RunPlan, result: RunResult) -> None:
     from hatevolution.inert import one_line
 
     say = _say
-    if not result.asked:
-        say(f"Nothing was left to do: every sentence has its answer in {plan.store}.")
-    else:
-        say(
-            f"{result.asked - result.pending} answers came into {plan.store}; of the {result.asked} asked for, "
-            f"{result.pending} are still missing."
-        )
+    _counts(plan, result)
     if result.spent_usd or result.doubtful_usd:
         doubtful = f", and possibly {result.doubtful_usd:.4f} USD more" if result.doubtful_usd else ""
         say(f"Spent {result.spent_usd:.4f} USD{doubtful}.")
@@ -145,6 +140,21 @@ def _summary(plan: RunPlan, result: RunResult) -> None:
         say("Start the same command again to ask what is missing.")
     for line in _next_steps(plan.store):
         say(line)
+
+
+def _counts(plan: RunPlan, result: RunResult) -> None:
+    if result.asked:
+        _say(
+            f"{result.asked - result.pending} answers came into {plan.store}; of the {result.asked} asked for, "
+            f"{result.pending} are still missing."
+        )
+    elif not result.in_batches:
+        _say(f"Nothing was left to do: every sentence has its answer in {plan.store}.")
+    if result.in_batches:
+        _say(
+            f"{result.in_batches} sentences are in an open batch and were left to it: "
+            f"hatevolution batch collect --store {shlex.quote(str(plan.store))}"
+        )
 
 
 _NEXT: Final = (
