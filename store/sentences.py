@@ -4,46 +4,41 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from itertools import islice, zip_longest
+from itertools import count, islice, repeat, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from hatevolution.domain import Label, Role, Sentence
 from hatevolution.errors import DataError, StoreError
+from hatevolution.store.rows import without_nulls
 from hatevolution.store.text import encode
 
 if TYPE_CHECKING:
     import hashlib
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-
-    from hatevolution.domain import Sentence
 
 __all__ = ["compare_sentences", "content_bytes", "first_difference", "insert_sentences", "sentence_rows"]
 
 _BLOCK = 5_000
 
 _COLUMNS = "dataset, position, sentence, text, gold, gold_raw, year, pair, role, type, functionality, target, meta"
-_INSERT = f"INSERT INTO sentences ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"  # noqa: S608 - constants only
 
 Row = tuple[Any, ...]
 
 
-def _row(dataset: str, position: int, sentence: Sentence) -> Row:
-    meta = json.dumps(dict(sentence.meta), ensure_ascii=True) if sentence.meta else None
-    return (
-        dataset,
-        position,
-        sentence.id,
-        sentence.text,
-        None if sentence.gold is None else sentence.gold.value,
-        sentence.gold_raw,
-        sentence.year,
-        sentence.pair,
-        None if sentence.role is None else sentence.role.value,
-        sentence.type,
-        sentence.functionality,
-        sentence.target,
-        meta,
-    )
+_LABELS = {None: None, **{label: label.value for label in Label}}
+_ROLES = {None: None, **{role: role.value for role in Role}}
+
+
+def _rows(dataset: str, position: int, block: Sequence[Sentence]) -> list[Row]:
+    """Return the rows of sentences that follow each other; column by column, since there may be millions."""
+    fields = dict(zip(Sentence._fields, zip(*block, strict=True), strict=True))
+    fields["gold"] = tuple(map(_LABELS.__getitem__, fields["gold"]))
+    fields["role"] = tuple(map(_ROLES.__getitem__, fields["role"]))
+    fields["meta"] = tuple(json.dumps(dict(meta), ensure_ascii=True) if meta else None for meta in fields["meta"])
+    columns = (fields["id" if name == "sentence" else name] for name in _COLUMNS.split(", ")[2:])
+    # The columns of the sentences end it; the first two have no end.
+    return list(zip(repeat(dataset), count(position), *columns, strict=False))
 
 
 def _encoded(row: Row) -> Row:
@@ -71,20 +66,21 @@ def insert_sentences(
             digest.update(b"".join([content_bytes(sentence.id, sentence.text) for sentence in block]))
         except UnicodeEncodeError:
             raise DataError(f"The data set {dataset} has an id that is not valid Unicode; ids have to be.") from None
-        rows = [_row(dataset, number, sentence) for number, sentence in enumerate(block, position)]
-        _insert_block(connection, dataset, rows)
+        _insert_block(connection, dataset, _rows(dataset, position, block))
         position += len(block)
     return position
 
 
 def _insert_block(connection: sqlite3.Connection, dataset: str, rows: list[Row]) -> None:
+    names, filled = without_nulls(_COLUMNS.split(", "), rows)
+    statement = f"INSERT INTO sentences ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - constants only
     connection.execute("SAVEPOINT block")
     try:
         try:
-            connection.executemany(_INSERT, rows)
+            connection.executemany(statement, filled)
         except UnicodeEncodeError:
             connection.execute("ROLLBACK TO block")
-            connection.executemany(_INSERT, map(_encoded, rows))
+            connection.executemany(statement, map(_encoded, filled))
     except sqlite3.IntegrityError as error:
         connection.execute("ROLLBACK TO block")
         raise DataError(_why(connection, dataset, rows, error)) from None
@@ -116,15 +112,15 @@ def compare_sentences(connection: sqlite3.Connection, path: Path, dataset: str, 
         StoreError: One differs, is missing, or is new; the text names the first.
     """
     stored = sentence_rows(connection, dataset)
-    count = 0
-    for count, (old, new) in enumerate(_side_by_side(stored, dataset, sentences), 1):
+    number = 0
+    for number, (old, new) in enumerate(_side_by_side(stored, dataset, sentences), 1):
         if old is not None and new is not None and _essence(old) == _essence(new):
             continue
         raise StoreError(
-            f"The data set {dataset} is no longer the one in {path}: sentence number {count} "
+            f"The data set {dataset} is no longer the one in {path}: sentence number {number} "
             f"({_difference(old, new)}); give the changed set a new name, or use another --store."
         )
-    return count
+    return number
 
 
 def _essence(row: Row) -> Row:
@@ -155,9 +151,11 @@ def first_difference(stored: Iterable[Row], other: Iterable[Row]) -> str | None:
 def _side_by_side(
     stored: Iterator[Row], dataset: str, sentences: Iterable[Sentence]
 ) -> Iterator[tuple[Row | None, Row | None]]:
-    position = -1
-    for position, sentence in enumerate(sentences):
-        yield next(stored, None), _encoded(_row(dataset, position, sentence))
+    position, stream = 0, iter(sentences)
+    while block := list(islice(stream, _BLOCK)):
+        for row in _rows(dataset, position, block):
+            yield next(stored, None), _encoded(row)
+        position += len(block)
     rest = next(stored, None)
     if rest is not None:
         yield rest, None
