@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.domain import Item, Reply, TokenEstimate
 
-__all__ = ["OFFLINE", "PROVIDER", "BatchAdapter", "batch_adapter"]
+__all__ = ["FINAL", "OFFLINE", "PROVIDER", "TOKEN_LIMIT", "BatchAdapter", "batch_adapter", "reading_adapter"]
 
 PROVIDER: Final = frozenset({"openai-chat", "openai-moderation"})
 """Adapters of providers that have a batch interface."""
 OFFLINE: Final = frozenset({"vllm-chat"})
 """Adapters whose requests ``vllm run-batch`` takes: of the routes that are asked live it knows chats alone."""
+
+FINAL: Final = frozenset({"failed", "completed", "expired", "cancelled"})
+"""Statuses of a provider's batches that do not change any more."""
+TOKEN_LIMIT: Final = "token_limit_exceeded"  # noqa: S105 - a code of OpenAI's
+"""The account's open batches hold as many tokens as they may."""
 
 
 class BatchAdapter(Protocol):
@@ -74,3 +79,12 @@ def batch_adapter(
             f"{where}, and its adapter is {model.adapter!r}.{other}"
         )
     return cast("BatchAdapter", registry.create(model, prompt, environ, dry=offline))
+
+
+def reading_adapter(model: ModelConfig, prompt: Prompt | None, environ: Mapping[str, str]) -> BatchAdapter:
+    """Return what reads the responses of a model that was in a batch; it needs no key.
+
+    Raises:
+        ConfigError: The model's configuration is wrong, or its package is not installed.
+    """
+    return cast("BatchAdapter", registry.create(model, prompt, environ, dry=True))

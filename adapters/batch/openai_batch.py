@@ -12,6 +12,7 @@ import httpx2
 import msgspec
 from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAI
 
+from hatevolution.adapters.batch.base import TOKEN_LIMIT
 from hatevolution.adapters.models.faults import Arrived, Faults, read_error
 from hatevolution.adapters.models.openai_endpoint import DEFAULT_KEY, meaning
 from hatevolution.adapters.models.wire import Unreadable, decoder
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.errors import RequestFailure
 
-__all__ = ["FINAL", "BatchInfo", "BatchProblem", "OpenAIBatches"]
-
-FINAL: Final = frozenset({"failed", "completed", "expired", "cancelled"})
-"""Statuses of batches that do not change any more."""
+__all__ = ["BatchInfo", "BatchProblem", "OpenAIBatches"]
 
 _METADATA: Final = "hatevolution_batch"
 _CONNECT_S: Final = 10.0
@@ -280,6 +278,8 @@ class OpenAIBatches:
             if arrived.status == 400 and said.param in ("file_id", "input_file_id"):
                 # A file that was just uploaded is not seen at once (bespokelabsai/curator#116).
                 kind = FailureKind.TRANSIENT
+            if said.code == TOKEN_LIMIT:  # comes as a 429, and waiting for seconds does not cure it
+                kind = FailureKind.PERMANENT
             message = self._faults.answered(arrived, said)
             doubtful = arrived.status >= 500 or arrived.status == 408
             return self._faults.make(kind, message, arrived, code=said.code or said.type, maybe_billed=doubtful)
