@@ -12,7 +12,19 @@ if TYPE_CHECKING:
 
     from hatevolution.configs.schema import ModelConfig
 
-__all__ = ["Secrets"]
+__all__ = ["DEFAULT_KEYS", "Secrets", "key_name"]
+
+DEFAULT_KEYS = {
+    "openai-chat": "OPENAI_API_KEY",
+    "openai-moderation": "OPENAI_API_KEY",
+    "perspective": "PERSPECTIVE_API_KEY",
+}
+"""Kind of adapter -> the variable that holds its key where a model names none."""
+
+
+def key_name(model: ModelConfig) -> str | None:
+    """Return the name of the environment variable with a model's API key; None where it needs none."""
+    return model.endpoint.api_key_env or DEFAULT_KEYS.get(model.adapter)
 
 
 class Secrets:

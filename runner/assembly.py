@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hatevolution.adapters.base import Adapter
+    from hatevolution.configs.prompts import Prompt
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.runner.budget import Budget
     from hatevolution.runner.events import Listeners
@@ -44,6 +45,8 @@ class Job(NamedTuple):
     adapter: Adapter
     pending: dict[str, int]
     """Sentences by data set; only sets that have any."""
+    prompt: Prompt | None = None
+    """What the adapter was made with, to make it once more on another machine."""
 
 
 def build_pool(config: ModelConfig, adapter: Adapter, listeners: Listeners) -> Pool:

@@ -66,7 +66,8 @@ def make_jobs(
             continue
         try:
             serves(model.config)
-            jobs.append(Job(model.config, registry.create(model.config, model.prompt, environ), mine))
+            adapter = registry.create(model.config, model.prompt, environ)
+            jobs.append(Job(model.config, adapter, mine, model.prompt))
         except ConfigError as error:
             wrong.append(str(error))
             unready.append(name)

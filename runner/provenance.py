@@ -21,6 +21,7 @@ _PACKAGES = (
     "msgspec",
     "openai",
     "polars",
+    "ray",
     "scikit-learn",
     "sqlite-utils",
     "tenacity",

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hatevolution.adapters.redact import Redactor
 from hatevolution.errors import StoreError, UserError
-from hatevolution.runner.assembly import Job, build_lane, group_lanes
 from hatevolution.runner.batched import batched, take_out_batched
 from hatevolution.runner.budget import Budget
+from hatevolution.runner.crew import Here, Kit
 from hatevolution.runner.events import LaneState, Listeners
-from hatevolution.runner.preflight import Problem, check_jobs, make_jobs
+from hatevolution.runner.preflight import Problem, make_jobs
 from hatevolution.runner.provenance import git_revision, new_run_id, utc_now, versions
 from hatevolution.runner.serving import Serving
 from hatevolution.runner.signals import Interrupts
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from hatevolution.runner.assembly import Job
+    from hatevolution.runner.crew import AnyLane, Crew, Turn
     from hatevolution.runner.events import Listener
-    from hatevolution.runner.lane import ModelLane
     from hatevolution.runner.plan import RunPlan
+    from hatevolution.runner.ray_cluster.options import RayOptions
 
 __all__ = ["RunOptions", "RunResult", "execute", "register"]
 
@@ -48,6 +50,8 @@ class RunOptions(NamedTuple):
     environ: Mapping[str, str] = os.environ
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     """Makes the event loop; None takes uvloop's where it is installed."""
+    ray: RayOptions | None = None
+    """The cluster whose workers ask; None: this process does."""
 
 
 class RunResult(NamedTuple):
@@ -145,16 +149,23 @@ class _Runner:
         self._tell = listeners
         self._redactor = Redactor.of(options.environ)
         self._problems: list[Problem] = []
-        self._lanes: list[ModelLane] = []
+        self._lanes: list[AnyLane] = []
         self._states: list[LaneState] = []
         self._budget = Budget(options.budget_usd)
-        self._serving = Serving(
-            options.environ, plan.store.with_suffix(".servers"), tell=listeners, redact=self._redactor.text
-        )
+        self._crew = self._make_crew()
+
+    def _make_crew(self) -> Crew:
+        environ, logs = self._options.environ, self._plan.store.with_suffix(".servers")
+        if self._options.ray is None:
+            return Here(Serving(environ, logs, tell=self._tell, redact=self._redactor.text))
+        from hatevolution.runner.ray_cluster.crew import RayCrew
+
+        return RayCrew(self._options.ray, environ, logs, tell=self._tell)
 
     def carry_out(self, display: Callable[..., AbstractContextManager[None]] | None) -> RunResult:
         try:
-            with asyncio.Runner(loop_factory=self._options.loop_factory or _loop_factory()) as runner:
+            factory = self._options.loop_factory or _loop_factory()
+            with self._crew.around(), asyncio.Runner(loop_factory=factory) as runner:
                 interrupted = runner.run(self._ask(display))
         except UserError as error:
             with suppress(StoreError):  # what went wrong first is what has to be told
@@ -196,7 +207,7 @@ class _Runner:
     async def _ask(self, display: Callable[..., AbstractContextManager[None]] | None) -> bool:
         jobs, self._problems = make_jobs(self._plan, self._pending, self._options.environ)
         try:
-            jobs, more = await check_jobs(jobs, self._serving)
+            jobs, more = await self._crew.check(jobs)
             self._problems += more
             if not jobs:
                 raise UserError(" ".join(dict.fromkeys(problem.why for problem in self._problems)))
@@ -204,6 +215,7 @@ class _Runner:
                 self._tell("not_asked", model=problem.model, why=problem.why)
             return await self._ask_all(jobs, display)
         finally:
+            await self._crew.close()
             await asyncio.gather(*(job.adapter.close() for job in jobs), return_exceptions=True)
 
     async def _ask_all(self, jobs: list[Job], display: Callable[..., AbstractContextManager[None]] | None) -> bool:
@@ -217,25 +229,16 @@ class _Runner:
         executor = ThreadPoolExecutor(min(8, len(jobs)), thread_name_prefix="store-reader")
         interrupts = Interrupts(self._tell)
         try:
-            self._lanes = [
-                build_lane(
-                    job,
-                    store=self._store.path,
-                    writer=writer,
-                    executor=executor,
-                    budget=self._budget,
-                    limit=self._options.limit,
-                    listeners=self._tell,
-                    redact=self._redactor.text,
-                )
-                for job in jobs
-            ]
+            kit = Kit(
+                self._store.path, writer, executor, self._budget, self._options.limit, self._tell, self._redactor.text
+            )
+            self._lanes, groups = self._crew.build(jobs, kit)
             self._states += [lane.state for lane in self._lanes]
             gc.freeze()  # what start-up made lives as long as the run: no need to look at it again and again
             self._tell("run_started", run=self._run, pending=sum(state.total for state in self._states))
             with interrupts.handling(self._lanes), _shown(display, self._states, self._budget, writer):
                 try:
-                    await interrupts.cancellable(self._run_lanes(group_lanes(jobs, self._lanes)))
+                    await interrupts.cancellable(self._run_lanes(groups))
                 finally:
                     # Still shown and still in charge of signals: storing what came may take a while (a full disk).
                     lost = await interrupts.closing(writer)
@@ -249,11 +252,11 @@ class _Runner:
         self._tell("run_ended", run=self._run, interrupted=interrupts.interrupted)
         return interrupts.interrupted
 
-    async def _run_lanes(self, groups: list[list[ModelLane]]) -> None:
-        async def one_after_the_other(lanes: list[ModelLane]) -> None:
-            for lane in lanes:
+    async def _run_lanes(self, groups: list[list[Turn]]) -> None:
+        async def one_after_the_other(turns: list[Turn]) -> None:
+            for lane, run in turns:
                 try:
-                    await self._serving.run(lane)
+                    await run()
                 except Exception as error:
                     # A bug in one lane must not end the night of the others; it is told, and its rest is missing.
                     why = self._redactor.text("".join(traceback.format_exception(error)))
@@ -261,8 +264,8 @@ class _Runner:
                     self._problems.append(Problem(lane.state.model, f"internal error, please report it: {error!r}"))
 
         async with asyncio.TaskGroup() as tasks:
-            for lanes in groups:
-                tasks.create_task(one_after_the_other(lanes))
+            for turns in groups:
+                tasks.create_task(one_after_the_other(turns))
 
 
 def _shown(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
 
+    from hatevolution.runner.crew import AnyLane
     from hatevolution.runner.events import Listeners
-    from hatevolution.runner.lane import ModelLane
     from hatevolution.store.writer import GroupCommitWriter
 
 __all__ = ["Interrupts"]
@@ -22,7 +22,7 @@ class Interrupts:
 
     def __init__(self, listeners: Listeners) -> None:
         self._tell = listeners
-        self._lanes: Sequence[ModelLane] = ()
+        self._lanes: Sequence[AnyLane] = ()
         self._task: asyncio.Task[None] | None = None
         self._writer: GroupCommitWriter | None = None
         self._signals = 0
@@ -33,7 +33,7 @@ class Interrupts:
         return self._signals > 0
 
     @contextmanager
-    def handling(self, lanes: Sequence[ModelLane]) -> Iterator[None]:
+    def handling(self, lanes: Sequence[AnyLane]) -> Iterator[None]:
         """Handle SIGINT, SIGTERM and SIGHUP while inside; elsewhere (threads, no signals) do nothing."""
         self._lanes = lanes
         loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("adapters", "analysis", "configs", "runner", "store", "src")
 
 HEAVY = ("aiohttp", "googleapiclient", "numpy", "openai", "polars", "rich", "scipy", "sqlite_utils")
-NETWORK = ("aiohttp", "googleapiclient", "httplib2", "httpx", "openai", "requests", "vllm")
+NETWORK = ("aiohttp", "googleapiclient", "httplib2", "httpx", "openai", "ray", "requests", "vllm")
 
 
 def loaded_after(code: str) -> set[str]:

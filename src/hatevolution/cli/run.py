@@ -16,6 +16,7 @@ from hatevolution.cli.options import names
 if TYPE_CHECKING:
     from hatevolution.runner.events import Listener
     from hatevolution.runner.plan import RunPlan
+    from hatevolution.runner.ray_cluster.options import RayOptions
     from hatevolution.runner.run import RunOptions, RunResult
 
 __all__ = ["command"]
@@ -42,6 +43,19 @@ __all__ = ["command"]
 @click.option(
     "--budget-usd", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this in this run."
 )
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="local",
+    metavar="[ADDRESS]",
+    help="Let the workers of a Ray cluster ask: auto or HOST:PORT, or one on this machine alone. Goes after CONFIG.",
+)
+@click.option(
+    "--ray-workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="So many workers for models that need no GPU. Default: one for each node.",
+)
 @click.option("--log", "log_path", metavar="FILE", help="Append what happens as JSON lines.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 @click.pass_context
@@ -56,6 +70,8 @@ def command(
     limit: int | None,
     dry_run: bool,
     budget_usd: float | None,
+    ray: str | None,
+    ray_workers: int | None,
     log_path: str | None,
     as_json: bool,
 ) -> None:
@@ -70,6 +86,7 @@ def command(
     """
     from hatevolution.runner.plan import make_plan
 
+    cluster = _cluster(ray, ray_workers)
     plan = make_plan(config, store=store, data=data, models=models, datasets=datasets, without=without)
     if dry_run:
         from hatevolution.cli._dry_run import show_dry_run
@@ -78,12 +95,22 @@ def command(
         return
     from hatevolution.runner.run import RunOptions
 
-    options = RunOptions(limit=limit, budget_usd=budget_usd, command=tuple(sys.argv))
+    options = RunOptions(limit=limit, budget_usd=budget_usd, command=tuple(sys.argv), ray=cluster)
     result = _execute(plan, options, log_path)
     if as_json:
         click.echo(json.dumps(_document(plan, result), indent=2))
     _summary(plan, result)
     ctx.exit(result.exit_code)
+
+
+def _cluster(address: str | None, workers: int | None) -> RayOptions | None:
+    if address is None:
+        if workers is not None:
+            raise click.UsageError("--ray-workers goes with --ray.")
+        return None
+    from hatevolution.runner.ray_cluster.options import ray_options
+
+    return ray_options(address, workers)
 
 
 def _execute(plan: RunPlan, options: RunOptions, log_path: str | None) -> RunResult:

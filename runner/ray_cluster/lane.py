@@ -1,0 +1,381 @@
+"""One model's lane over all workers: hands chunks out, takes in what comes, gives a dead worker's share to others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
+
+from hatevolution.errors import FailureKind, RequestFailure
+from hatevolution.runner.ray_cluster.messages import (
+    Ask,
+    Chunk,
+    Cool,
+    Ended,
+    Event,
+    Failed,
+    Finish,
+    GivenUp,
+    Returned,
+    Seen,
+    Spent,
+    Start,
+    Stop,
+    Unasked,
+)
+from hatevolution.runner.ray_cluster.station import Out, Station
+from hatevolution.store.rows import AnswerRecord, FailureRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hatevolution.configs.schema import ModelConfig
+    from hatevolution.runner.events import LaneState, Listeners
+    from hatevolution.runner.ray_cluster.gate import Gate
+    from hatevolution.runner.ray_cluster.hand import Hand
+    from hatevolution.runner.ray_cluster.messages import Key
+    from hatevolution.runner.source import Source
+    from hatevolution.store.writer import GroupCommitWriter
+
+__all__ = ["ClusterLane"]
+
+_DEATHS = 5
+"""A sentence that was out at so many workers when they died is taken to be their cause, and stays pending."""
+
+
+class ClusterLane:
+    """Has one model asked by workers.
+
+    Args:
+        config: The model.
+        source: Its pending sentences; a batch is one chunk.
+        chunk: Sentences of a chunk.
+        window: Sentences that a worker can have in flight.
+        writer: The store's, the only one.
+        make_gate: Makes the keeper of limits and money, given what to call when it has to refuse.
+        state: What displays read.
+        listeners: Are told what happens.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        source: Source,
+        chunk: int,
+        window: int,
+        writer: GroupCommitWriter,
+        make_gate: Callable[[Callable[[RequestFailure], None]], Gate],
+        state: LaneState,
+        listeners: Listeners,
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._chunk = chunk
+        self._most_out = window + 2 * chunk
+        self._writer = writer
+        self._gate = make_gate(self.stop)
+        self._tell = listeners
+        self.state = state
+        self.stopped: RequestFailure | None = None
+        """What ended the lane before its work was done; None where nothing did."""
+        self._stopping = False
+        self._stations: dict[Hand, Station] = {}
+        self._again: deque[Out] = deque()
+        """What came back unasked, or was out at workers that died."""
+        self._deaths: Counter[Key] = Counter()
+        self._dry = False
+        self._running = False
+        self._changed = asyncio.Event()
+        self._why_no_worker = "waiting for a worker of the cluster"
+        self._alone_since: float | None = None
+
+    # -- workers come and go -----------------------------------------------------------------------------------------
+
+    def attach(self, hand: Hand) -> None:
+        """A worker can be asked to ask."""
+        if not self._running or self._stopping or hand in self._stations:
+            return
+        self._stations[hand] = Station(hand)
+        hand.tell(Start(self._config.name))
+        self._changed.set()
+
+    def detach(self, hand: Hand, why: str) -> None:
+        """A worker died; its share goes elsewhere."""
+        station = self._stations.pop(hand, None)
+        if station is None:
+            return
+        if not station.ended:
+            self._tell("worker_lost", model=self._config.name, sentences=len(station.out), why=why)
+        self._gate.lost(station)
+        for key, out in station.out.items():
+            self._deaths[key] += 1
+            if self._deaths[key] < _DEATHS:
+                self._again.append(out)
+            else:
+                self._settle(out)
+                self.state.give_up(1, f"{FailureKind.TRANSIENT}: {_DEATHS} workers died while it was out ({why})")
+        self._show()
+        self._changed.set()
+
+    def hopeless(self, why: str) -> None:
+        """No worker will ever come."""
+        self.stop(RequestFailure(FailureKind.UNREACHABLE, why))
+
+    # -- stopping ----------------------------------------------------------------------------------------------------
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing more is to be sent."""
+        return self._stopping
+
+    def stop(self, reason: RequestFailure | None = None) -> None:
+        """Send nothing more, for this reason if there is one; what is in flight may still come home."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if reason is not None:
+            self.stopped = reason
+            self._tell("lane_stopped", model=self._config.name, kind=reason.kind.value, message=str(reason))
+        for hand in self._stations:
+            hand.tell(Stop(self._config.name))
+        self._changed.set()
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    async def run(self, workers: Callable[[], list[Hand]]) -> None:
+        """Have everything asked, by the workers that are there and those that come; return when they have ended."""
+        loop, state = asyncio.get_running_loop(), self.state
+        self._running = True
+        state.phase, state.why, state.started_at = "starting", self._why_no_worker, loop.time()
+        try:
+            for hand in workers():
+                self.attach(hand)
+            while not self._over():
+                self._changed.clear()
+                await self._hand_out()
+                if self._over():
+                    break
+                self._wait_for_workers(loop)
+                await self._next_change()
+            await self._homecoming()
+        finally:
+            self._running = False
+            await self._gate.close()
+            self._let_go()
+            await self._source.close()
+            state.ended_at, state.in_flight, state.paused_until = loop.time(), 0, None
+            if self.stopped is not None:
+                state.phase, state.why = "stopped", str(self.stopped)
+            else:
+                state.phase, state.why = ("stopped", "interrupted") if self._stopping else ("done", "")
+
+    def _over(self) -> bool:
+        if self._stopping:
+            return True
+        return self._dry and not self._again and not any(station.out for station in self._stations.values())
+
+    async def _next_change(self) -> None:
+        try:
+            async with asyncio.timeout(1.0):
+                await self._changed.wait()
+        except TimeoutError:
+            pass  # to look at the clock
+
+    def _wait_for_workers(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give up where no worker came for as long as a dead server would be waited for."""
+        patience = self._config.endpoint.give_up_after_s
+        if any(not station.ended for station in self._stations.values()) or self.state.done == 0 == len(self._deaths):
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = loop.time()
+            self.state.phase, self.state.why = "paused", self._why_no_worker
+        elif loop.time() - self._alone_since > patience:
+            self.hopeless(f"no worker of the cluster came back within {patience:g} s")
+
+    async def _hand_out(self) -> None:
+        """Send chunks to those who have the least, until all have enough or there are no more."""
+        while not self._stopping:
+            if self._writer.full:
+                await self._room()
+                continue
+            free = [station for station in self._stations.values() if self._has_room(station)]
+            if not free:
+                return
+            outs = await self._take()
+            if not outs:
+                return
+            # Reading may have taken a while: whoever was free may be gone.
+            there = [station for station in free if self._stations.get(station.worker) is station and not station.ended]
+            if not there or self._stopping:
+                self._again.extendleft(reversed(outs))
+                continue
+            station = min(there, key=lambda one: len(one.out))
+            station.out.update(((out.item.dataset, out.item.sentence), out) for out in outs)
+            station.worker.tell(Chunk(self._config.name, [out.item for out in outs]))
+
+    def _has_room(self, station: Station) -> bool:
+        return not station.ended and len(station.out) + self._chunk <= self._most_out
+
+    async def _room(self) -> None:
+        writer = self._writer
+        if writer.trouble is not None:
+            self._pause(f"the store can't be written to: {writer.trouble}")
+        await writer.room()
+        if writer.disk_full:
+            self.stop(RequestFailure(FailureKind.PERMANENT, "the disk of the store is full"))
+
+    async def _take(self) -> list[Out]:
+        """Return the next chunk; empty where there is none."""
+        if self._again:
+            dataset = self._again[0].item.dataset
+            outs: list[Out] = []
+            while self._again and len(outs) < self._chunk and self._again[0].item.dataset == dataset:
+                outs.append(self._again.popleft())
+            return outs
+        if self._dry:
+            return []
+        taken = self._source.take() or await self._source.next()
+        if taken is None:
+            self._dry = True
+            return []
+        items, page = taken
+        return [Out(item, page) for item in items]
+
+    async def _homecoming(self) -> None:
+        """Tell the workers that this was all, and wait for what they still have to say."""
+        for hand in self._stations:
+            hand.tell(Finish(self._config.name))
+        while any(not station.ended for station in self._stations.values()):
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _let_go(self) -> None:
+        """Settle what was not asked. What workers were asking when they were cut off keeps its intent."""
+        while self._again:
+            self._settle(self._again.popleft())
+        for station in self._stations.values():
+            if not station.ended:
+                self._gate.lost(station)
+        self._stations.clear()
+
+    def _settle(self, out: Out) -> None:
+        self._source.settled(out.page, 1)
+
+    # -- what workers say --------------------------------------------------------------------------------------------
+
+    def hear(self, hand: Hand, message: Any) -> None:
+        """Take what a worker said."""
+        station = self._stations.get(hand)
+        if station is None:
+            return
+        if isinstance(message, AnswerRecord):
+            self._answered(station, message)
+        elif isinstance(message, FailureRecord):
+            self.state.failures += 1
+            self._writer.put(message)
+        elif isinstance(message, Ask):
+            self._asked(station, message)
+        elif isinstance(message, Spent):
+            self._gate.spent(station, message)
+        elif isinstance(message, Failed):
+            self._gate.failed(station, message)
+        elif isinstance(message, Returned):
+            self._gate.returned(station, message)
+        else:
+            self._hear_of_lane(station, message)
+
+    def _hear_of_lane(self, station: Station, message: Any) -> None:
+        if isinstance(message, GivenUp):
+            for out in self._back(station, message.keys):
+                self._settle(out)
+                self.state.give_up(1, message.why)
+        elif isinstance(message, Unasked):
+            self._again.extend(self._back(station, message.keys))
+        elif isinstance(message, Cool):
+            self._cool(station, message)
+        elif isinstance(message, Event):
+            self._tell(message.name, **message.fields)
+        elif isinstance(message, Seen):
+            station.seen = message
+            self._show()
+        elif isinstance(message, Ended):
+            self._ended(station, message)
+        self._changed.set()
+
+    def _answered(self, station: Station, record: AnswerRecord) -> None:
+        """Store an answer. One that comes twice (from a worker that was taken for dead) is kept apart by the store."""
+        self._writer.put(record)
+        outs = self._back(station, [(item.dataset, item.sentence) for item in record.items])
+        for out in outs:
+            self._settle(out)
+        self.state.done += len(outs)
+        if record.cost_usd is not None:
+            self.state.spent_usd += record.cost_usd
+        if self._has_room(station):
+            self._changed.set()
+
+    @staticmethod
+    def _back(station: Station, keys: list[Key]) -> list[Out]:
+        return [station.out.pop(key) for key in keys if key in station.out]
+
+    def _asked(self, station: Station, ask: Ask) -> None:
+        if not self._stopping:
+            self._gate.ask(station, ask)
+
+    def _cool(self, station: Station, pause: Cool) -> None:
+        """Have everybody keep a pause that one of them met."""
+        now = asyncio.get_running_loop().time()
+        self._gate.cooldown.begin(now, pause.seconds, pause.reason, float("-inf"))
+        for hand, other in self._stations.items():
+            if other is not station and not other.ended:
+                hand.tell(pause)
+
+    def _ended(self, station: Station, message: Ended) -> None:
+        """A worker's lane has ended: with all its work, or before it."""
+        station.ended = True
+        self._again.extend(station.out.values())
+        station.out.clear()
+        if message.crash is not None:
+            self._tell("lane_crashed", model=self._config.name, why=message.crash)
+            self.hopeless("internal error, please report it")
+        elif message.kind is not None:
+            failure = RequestFailure(FailureKind(message.kind), message.message)
+            # A server that can't be reached from there, or died there, may do for others.
+            if failure.kind is not FailureKind.UNREACHABLE or all(one.ended for one in self._stations.values()):
+                self.stop(failure)
+
+    # -- what displays show ------------------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        state = self.state
+        seen = [one.seen for one in self._stations.values() if one.seen is not None and not one.ended]
+        state.in_flight = sum(one.in_flight for one in seen)
+        state.limit = sum(one.limit for one in seen)
+        if not seen or self._stopping:
+            return
+        running = next((one for one in seen if one.phase == "running"), None)
+        shown = running or seen[0]
+        if shown.phase == "paused":
+            self._pause(shown.why)
+            now = asyncio.get_running_loop().time()
+            state.paused_until = None if shown.pause_s is None else now + shown.pause_s
+        else:
+            state.phase, state.why, state.paused_until = shown.phase, shown.why, None
+
+    def _pause(self, why: str) -> None:
+        if self.state.why != why:
+            self._tell("paused", model=self._config.name, why=why)
+        self.state.phase, self.state.why = "paused", why
+
+
+def chunk_of(config: ModelConfig, batch_size: int, total: int, workers: int) -> tuple[int, int]:
+    """Return how many sentences make a chunk, and how many a worker can have in flight.
+
+    A chunk is as much as a worker asks about at a time, within bounds, and small enough that the end of a small job is
+    shared by all.
+    """
+    window = config.endpoint.max_concurrency * batch_size
+    share = max(1, total // (4 * max(1, workers)))
+    chunk = max(batch_size, min(1_024, max(16, window), share))
+    return chunk - chunk % batch_size, window

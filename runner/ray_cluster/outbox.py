@@ -1,0 +1,85 @@
+"""A worker's way to the driver: what its lanes say and record, in order, in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from hatevolution.domain import Item
+from hatevolution.runner.ray_cluster.messages import Event
+
+if TYPE_CHECKING:
+    from hatevolution.store.rows import AnswerRecord, FailureRecord
+
+__all__ = ["Outbox"]
+
+_COALESCE_S = 0.005
+"""How long the first message of a batch waits for others: an object of Ray's costs both sides a millisecond."""
+
+_BATCH = 512
+_BACKLOG = 2_048
+"""Messages that may wait before the lanes pause."""
+
+_OWN = frozenset({"paused", "lane_stopped"})
+"""Events that the driver tells by itself, once, instead of once for each worker."""
+
+
+class Outbox:
+    """Messages on their way to the driver. Stands in for a store's writer where a lane wants one."""
+
+    trouble: str | None = None
+    disk_full = False
+
+    def __init__(self) -> None:
+        self._waiting: list[Any] = []
+        self._filled = asyncio.Event()
+        self._emptied = asyncio.Event()
+
+    def send(self, message: Any) -> None:
+        """Add a message."""
+        self._waiting.append(message)
+        self._filled.set()
+
+    async def take(self) -> list[Any]:
+        """Wait for messages and return the oldest of them."""
+        while not self._waiting:
+            self._filled.clear()
+            await self._filled.wait()
+        if len(self._waiting) < _BATCH:
+            await asyncio.sleep(_COALESCE_S)
+        batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+        self._emptied.set()
+        return batch
+
+    def tell(self, event: str, **fields: Any) -> None:
+        """Listen to a lane."""
+        if event not in _OWN:
+            self.send(Event(event, fields))
+
+    # -- as a lane's sink --------------------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        """Whether the driver is far behind (its disk, its network): the lanes pause."""
+        return len(self._waiting) >= _BACKLOG
+
+    async def room(self) -> None:
+        """Wait until the driver has taken what is here."""
+        while self.full:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    def put(self, operation: AnswerRecord | FailureRecord) -> None:
+        """Take a record; the driver knows the sentences, so their texts need not travel back."""
+        items = [Item(item.dataset, item.sentence, "") for item in operation.items]
+        self.send(operation._replace(items=items))
+
+    def intend(self, model: str, dataset: str, sentences: list[str], at: str) -> int:
+        """Do nothing: the driver has recorded the intent before it gave the grant."""
+        return 0
+
+    def settle(self, intent: int) -> None:
+        """Do nothing: the driver settles an intent with its grant."""
+
+    async def committed(self) -> None:
+        """Do nothing; see :meth:`intend`."""
