@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hatevolution.configs.schema import ModelConfig
 
-__all__ = ["VLLM_KINDS", "Programs", "Slot", "command", "deal", "serves", "weights"]
+__all__ = ["VLLM_KINDS", "Programs", "Slot", "command", "deal", "run_batch", "serves", "weights"]
 
 VLLM_KINDS = {"vllm-completions": "generate", "vllm-chat": "generate", "vllm-classify": "pooling"}
 """Adapter -> the runner of vLLM that has its route."""
@@ -151,9 +151,28 @@ def command(model: ModelConfig, slot: Slot, programs: Programs, environ: Mapping
     return Command((*start, *own, *at, *server.extra_args), _environment(model, server, source, slot, environ))
 
 
+def run_batch(model: ModelConfig, environ: Mapping[str, str], given: str, wanted: str) -> tuple[str, ...]:
+    """Return the command line by which vLLM answers a batch file offline, with the engine that a server would have.
+
+    Args:
+        model: The model; its requests are in the file.
+        environ: The environment variables.
+        given: The input file.
+        wanted: Where the output goes.
+    """
+    server = model.server or Server()
+    source, *engine = _engine(model, server, weights(model, environ), server.gpus)
+    files = ("vllm", "run-batch", "-i", given, "-o", wanted)
+    return (*files, "--model", source, "--served-model-name", model.model, *engine, *server.extra_args)
+
+
 def _vllm(model: ModelConfig, server: Server, source: str, slot: Slot) -> tuple[str, ...]:
+    return (*_engine(model, server, source, slot.gpus), "--disable-uvicorn-access-log")
+
+
+def _engine(model: ModelConfig, server: Server, source: str, gpus: tuple[int, ...]) -> tuple[str, ...]:
     runner = server.runner or VLLM_KINDS[model.adapter]
-    arguments = [source, "--runner", runner, "--dtype", server.dtype, "--disable-uvicorn-access-log"]
+    arguments = [source, "--runner", runner, "--dtype", server.dtype]
     if runner == "generate":
         # Else a checkpoint's generation_config.json (sampling, penalties) fills in what a request leaves out.
         arguments += ["--generation-config", "vllm"]
@@ -163,8 +182,8 @@ def _vllm(model: ModelConfig, server: Server, source: str, slot: Slot) -> tuple[
         arguments += ["--max-model-len", str(server.max_model_len)]
     if model.revision is not None and source == model.model:
         arguments += ["--revision", model.revision, "--tokenizer-revision", model.revision]
-    if len(slot.gpus) > 1:
-        arguments += ["--tensor-parallel-size", str(len(slot.gpus))]
+    if len(gpus) > 1:
+        arguments += ["--tensor-parallel-size", str(len(gpus))]
     return tuple(arguments)
 
 

@@ -15,6 +15,7 @@ __all__ = ["SHORT_HELP", "LazyGroup", "commands"]
 
 SHORT_HELP: Final = {
     "run": "Ask models about every sentence that has no answer yet.",
+    "batch": "Ask models through their provider's batch interface.",
     "status": "Show what is answered, pending and failed.",
     "score": "Print the study's tables from a store, asking nobody.",
     "audit": "Show raw outputs that broke the instruction.",
