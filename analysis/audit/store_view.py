@@ -46,6 +46,17 @@ _LEARNED: Final = 5_000
 _LEARNED_LENGTH: Final = 200
 
 
+_COMMON: Final = 8
+_EXCEPTIONS: Final = 100
+
+
+class Passing(NamedTuple):
+    """Conditions on predictions ``p``, and the values in them."""
+
+    sql: list[str]
+    values: list[Any]
+
+
 class CellCount(NamedTuple):
     """How many answers of one model about one data set were found."""
 
@@ -161,17 +172,43 @@ class StoreView:
         )
         execute("CREATE TEMP TABLE matching (prediction INTEGER PRIMARY KEY)")
         learned = dict.fromkeys((name for name, reader in self.readers.items() if reader.reads_text_alone), 0)
+        common = Passing([], [])
         for first, last in self._ranges():
+            if first > 1 and not common.sql:
+                common = self._common(matches, list(learned))
             rows = execute(
                 "SELECT p.rowid, j.matches, p.model, CASE WHEN j.matches THEN NULL ELSE p.raw_text END, p.scores "  # noqa: S608 - constants and numbers
                 "FROM predictions AS p LEFT JOIN temp.judged AS j ON j.model = p.model AND j.raw_text = p.raw_text "
                 f"WHERE j.matches IS NOT 0 AND p.rowid BETWEEN {first} AND {last} "
-                f"AND p.status = 'answered' AND {where}",
-                values,
+                f"AND p.status = 'answered' {' '.join(common.sql)} AND {where}",
+                [*common.values, *values],
             )
             for batch in batches(rows, heavy=3, size=_MOST_ROWS):
                 self._judge(batch, matches, learned)
         execute(f"{insert} temp.matching AS n CROSS JOIN predictions AS p ON p.rowid = n.prediction {place}")
+
+    def _common(self, matches: Callable[..., Sequence[bool]], learned: Sequence[str]) -> Passing:
+        """Return the condition by which rows with one of the commonest texts are passed over without a look-up.
+
+        That is four times as fast as the look-up, and most rows have one of these texts. A model for which such a text
+        matches, or for which it does not decide, is an exception: its rows are looked at.
+        """
+        rows = self.connection.execute(
+            f"SELECT p.raw_text FROM predictions AS p WHERE p.rowid <= {_FIRST_ROWS} AND p.status = 'answered' "  # noqa: S608 - a number
+            f"AND length(p.raw_text) <= {_LEARNED_LENGTH} GROUP BY p.raw_text HAVING count(*) > {_FIRST_ROWS // 100} "
+            f"ORDER BY count(*) DESC LIMIT {_COMMON}"
+        )
+        passing = Passing([], [])
+        for (text,) in rows:
+            verdicts = matches(learned, [text_of(text)] * len(learned), [""] * len(learned))
+            passed = {name for name, yes in zip(learned, verdicts, strict=True) if not yes}
+            looked_at = [name for name in self.readers if name not in passed]
+            if not passed or len(looked_at) > _EXCEPTIONS:
+                continue
+            unless = f" OR p.model IN ({', '.join('?' * len(looked_at))})" if looked_at else ""
+            passing.sql.append(f"AND (p.raw_text IS NOT ?{unless})")
+            passing.values.extend([text, *looked_at])
+        return passing
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of row numbers: short ones first, from which the common texts are learned."""
