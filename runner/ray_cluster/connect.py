@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ _SETTINGS = {
 _STORE_BYTES = 96 * 1024 * 1024
 """Ray's object store of a cluster of our own: only batches of a few hundred answers pass through it."""
 
+_KNOCK_S = 10.0
 _PREFIX = "hatevolution-ray-"
 
 
@@ -58,6 +60,8 @@ def connected(options: RayOptions) -> Iterator[None]:
                 "num_cpus": max(cpus, (options.workers or 1) + cpus),
                 "_temp_dir": str(stack.enter_context(_folder())),
             }
+        elif options.address != "auto":
+            _knock(options)
         stack.callback(ray.shutdown)
         with _terminal_kept():
             try:
@@ -65,6 +69,15 @@ def connected(options: RayOptions) -> Iterator[None]:
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
                 raise ConfigError(f"{_where(options)}: {one_line(str(error), 300)}") from None
         yield
+
+
+def _knock(options: RayOptions) -> None:
+    """See whether anybody listens there; Ray itself would try for minutes."""
+    host, _, port = options.address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"{_where(options)}: {error}") from None
 
 
 def _where(options: RayOptions) -> str:

@@ -94,15 +94,15 @@ class Gate:
             if remaining > 0:
                 await asyncio.sleep(remaining)
                 continue
-            tokens = self._waiting[0].ask.tokens
-            reservation = self._throttle.reserve(tokens, loop.time())
+            asked = self._waiting[0]
+            reservation = self._throttle.reserve(asked.ask.tokens, loop.time())
             if reservation.wait_s > 0:
                 await asyncio.sleep(reservation.wait_s)
             # Who asked may be gone by now, and a pause may have begun.
-            if not self._waiting or self._waiting[0].ask.tokens != tokens or self.cooldown.remaining(loop.time()) > 0:
+            gone = not self._waiting or self._waiting[0] is not asked
+            if gone or self.cooldown.remaining(loop.time()) > 0:
                 self._throttle.cancel(reservation)
                 continue
-            asked = self._waiting[0]
             if not self._budget.reserve(asked.ask.most_usd):
                 self._throttle.cancel(reservation)
                 if self._budget.hopeless(asked.ask.most_usd):
@@ -131,7 +131,7 @@ class Gate:
 
     async def _send_when_safe(self, station: Station, ask: Ask, held: _Held) -> None:
         await self._writer.committed()
-        if (station, ask.number) in self._held:
+        if self._held.get((station, ask.number)) is held:
             self._send(station, ask, held)
 
     @staticmethod
@@ -170,19 +170,26 @@ class Gate:
     def lost(self, station: Station) -> None:
         """A worker died: what it was allowed to send may have been sent and billed, and its intents stay."""
         self._waiting = deque(asked for asked in self._waiting if asked.station is not station)
+        self._take_back(station)
         for key in [key for key in self._held if key[0] is station]:
-            held = self._held[key]
-            if held.sent:
-                del self._held[key]
-                self._budget.release(held.most_usd, maybe_billed=held.most_usd > 0)
-            else:
+            self._budget.release(self._held.pop(key).most_usd, maybe_billed=True)
+
+    def _take_back(self, station: Station | None = None) -> None:
+        """Undo the grants (of one worker, or of all) that no worker has been told of yet."""
+        for key, held in list(self._held.items()):
+            if not held.sent and station in (None, key[0]):
                 self._over(*key)
                 self._budget.release(held.most_usd, maybe_billed=False)
                 self._throttle.cancel(held.reservation)
 
-    async def close(self) -> None:
+    def stop(self) -> None:
         """Give no more grants."""
         self._waiting.clear()
+        self._take_back()
+
+    async def close(self) -> None:
+        """Give no more grants, and end what waits."""
+        self.stop()
         tasks = [*self._committing, *([] if self._serving is None else [self._serving])]
         for task in tasks:
             task.cancel()

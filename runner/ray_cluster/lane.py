@@ -88,6 +88,8 @@ class ClusterLane:
         self._running = False
         self._changed = asyncio.Event()
         self._why_no_worker = "waiting for a worker of the cluster"
+        self._met = False
+        """Whether a worker was ever there."""
         self._alone_since: float | None = None
 
     # -- workers come and go -----------------------------------------------------------------------------------------
@@ -97,6 +99,7 @@ class ClusterLane:
         if not self._running or self._stopping or hand in self._stations:
             return
         self._stations[hand] = Station(hand)
+        self._met = True
         hand.tell(Start(self._config.name))
         self._changed.set()
 
@@ -137,6 +140,7 @@ class ClusterLane:
         if reason is not None:
             self.stopped = reason
             self._tell("lane_stopped", model=self._config.name, kind=reason.kind.value, message=str(reason))
+        self._gate.stop()
         for hand in self._stations:
             hand.tell(Stop(self._config.name))
         self._changed.set()
@@ -185,8 +189,8 @@ class ClusterLane:
     def _wait_for_workers(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give up where no worker came for as long as a dead server would be waited for."""
         patience = self._config.endpoint.give_up_after_s
-        if any(not station.ended for station in self._stations.values()) or self.state.done == 0 == len(self._deaths):
-            self._alone_since = None
+        if not self._met or any(not station.ended for station in self._stations.values()):
+            self._alone_since = None  # a first worker may have to wait for its turn at a GPU for days
         elif self._alone_since is None:
             self._alone_since = loop.time()
             self.state.phase, self.state.why = "paused", self._why_no_worker

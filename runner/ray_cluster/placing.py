@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hatevolution.configs.schema import ModelConfig
 
-__all__ = ["Need", "gpus_needed", "log_folder", "needs", "on_this_machine"]
+__all__ = ["Need", "gpus_needed", "log_folder", "needs", "on_this_machine", "vllm_asks_ray"]
 
 _CONNECT_S = 1.0
 
@@ -38,15 +38,15 @@ class Need(NamedTuple):
 def gpus_needed(config: ModelConfig) -> int:
     """Return how many GPUs of one node the servers of a model take."""
     server = config.server
-    if server is None or _vllm_asks_ray(server.extra_args):
+    if server is None or vllm_asks_ray(config):
         return 0
     # Without GPUs named, all of a model's servers share the first one (adapters/serving/commands.py).
     return len(server.gpus) or 1
 
 
-def _vllm_asks_ray(arguments: tuple[str, ...]) -> bool:
+def vllm_asks_ray(config: ModelConfig) -> bool:
     """Whether vLLM spreads the model over nodes by itself, with Ray as its executor: it then asks Ray for the GPUs."""
-    joined = " ".join(arguments).replace("=", " ").split()
+    joined = " ".join(config.server.extra_args if config.server is not None else ()).replace("=", " ").split()
     option = "--distributed-executor-backend"
     return any(pair == (option, "ray") for pair in itertools.pairwise(joined))
 

@@ -23,7 +23,7 @@ from hatevolution.runner.preflight import check_jobs
 from hatevolution.runner.provenance import utc_now
 from hatevolution.runner.ray_cluster.messages import Chunk, Cool, Ended, Finish, Grant, Report, Seen, Start, Stop
 from hatevolution.runner.ray_cluster.outbox import Outbox
-from hatevolution.runner.ray_cluster.placing import log_folder, on_this_machine
+from hatevolution.runner.ray_cluster.placing import log_folder, on_this_machine, vllm_asks_ray
 from hatevolution.runner.ray_cluster.worker_lane import (
     ChunkSource,
     Grants,
@@ -112,6 +112,10 @@ class Worker:
         """Make ready; say which models can't be asked from here, and why."""
         # Keys travel in this argument; all else (weights, proxies, Pythons of servers) is this machine's own.
         environ = {**os.environ, **order.keys}
+        if any(vllm_asks_ray(config) for config, _, _ in order.models):
+            import ray
+
+            environ.setdefault("RAY_ADDRESS", ray.get_runtime_context().gcs_address)
         self._redactor = Redactor.of(environ, *order.keys)
         self._gated = order.gated
         self._serving = Serving(

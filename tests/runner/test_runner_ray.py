@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fake_vllm import FakeVllm
 from ray_maker import FakeCluster, run_cluster
 from run_files import Project, hatevolution
 from run_maker import Puppet, failure, model, reply
@@ -16,15 +17,17 @@ from virtual_loop import run_virtually
 
 from hatevolution.adapters.models import openai_endpoint, perspective
 from hatevolution.adapters.secrets import DEFAULT_KEYS
+from hatevolution.configs.fingerprint import specification
 from hatevolution.domain import Answer, Reply, Status, TokenEstimate
 from hatevolution.errors import ConfigError
 from hatevolution.runner.ray_cluster import options as options_module
 from hatevolution.runner.ray_cluster.options import ray_options
+from hatevolution.runner.ray_cluster.placing import needs, on_this_machine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FREE = {"endpoint": {"max_concurrency": 8}}
+FREE: dict[str, Any] = {"endpoint": {"max_concurrency": 8}}
 
 
 def test_all_sentences_are_answered_once_by_all_workers(tmp_path: Path) -> None:
@@ -211,6 +214,22 @@ def test_the_intent_of_a_priced_request_is_on_the_disk_before_it_is_sent(tmp_pat
     assert unknown == []
 
 
+def test_a_stop_leaves_no_intent_of_what_was_not_sent(tmp_path: Path) -> None:
+    """Grants on their way, and requests that wait for one, are taken back."""
+    config = model(price={"usd_per_request": 0.01}, endpoint={"max_concurrency": 16, "requests_per_minute": 1_200})
+    puppet = Puppet(lambda _n, items, _u: reply(items, prompt_tokens=1), latency_s=0.3)
+
+    async def stop(_cluster: FakeCluster, lanes: list[Any]) -> None:
+        await asyncio.sleep(3.01)
+        lanes[0].stop()
+
+    done = run_virtually(run_cluster(tmp_path / "s.db", [(config, puppet, 1_000)], meanwhile=stop))
+    assert 20 < done.count("predictions") == len(puppet.sent) < 100
+    assert done.count("intents") == 0
+    assert done.budget.reserved_usd == pytest.approx(0.0)
+    assert done.budget.spent_usd == pytest.approx(0.01 * len(puppet.sent))
+
+
 # -- failures --------------------------------------------------------------------------------------------------------
 
 
@@ -360,6 +379,62 @@ def test_a_node_with_another_version_is_not_used(tmp_path: Path, monkeypatch: py
     (problem,) = done.told("problem")
     assert "has hatevolution 0.0.1" in problem["why"]
     assert done.count("predictions") == 0
+
+
+def served(name: str, *gpus: int, urls: int = 1, **server: Any) -> Any:
+    addresses = [f"http://127.0.0.1:{8000 + number}/v1" for number in range(urls)]
+    return model(
+        name,
+        adapter="vllm-completions",
+        prompt="paper-open",
+        endpoint={"base_urls": addresses},
+        server={"gpus": list(gpus), **server},
+    )
+
+
+@pytest.mark.parametrize(
+    ("models", "nodes", "expected"),
+    [
+        ([served("a", 0)], [{"GPU": 4}, {"GPU": 2}], {"a": (1, 6)}),
+        ([served("a")], [{"GPU": 1}, {"CPU": 8}], {"a": (1, 1)}),
+        ([served("a", 0, 1), served("b", 3)], [{"GPU": 4}, {"GPU": 3}], {"a": (2, 1), "b": (1, 3)}),
+        ([served(name, 0) for name in "abc"], [{"GPU": 2}], {"a": (1, 1), "b": (1, 1), "c": (1, 1)}),
+        ([served("a", 0, 1, urls=2)], [{"GPU": 8}], {"a": (2, 4)}),
+        # No GPU in the cluster and none named: a server for the CPU.
+        ([served("a")], [{"CPU": 8}], {"a": (0, 1)}),
+        # vLLM spreads it by itself.
+        ([served("a", 0, extra_args=["--distributed-executor-backend=ray"])], [{"GPU": 8}], {"a": (0, 1)}),
+        ([served("a", 0, extra_args=["--distributed-executor-backend", "mp"])], [{"GPU": 8}], {"a": (1, 8)}),
+    ],
+)
+def test_gpus_are_shared_out(models: Any, nodes: Any, expected: dict[str, tuple[int, int]]) -> None:
+    found = needs(models, nodes)
+    assert {name: (need.gpus, need.workers) for name, need in found.items()} == expected
+    assert not any(need.problem for need in found.values())
+
+
+@pytest.mark.parametrize("nodes", [[{"GPU": 1}, {"GPU": 1}], [{"CPU": 4}]])
+def test_a_model_that_fits_on_no_node_says_so(nodes: Any) -> None:
+    assert "needs 2 GPUs on one node" in str(needs([served("a", 0, 1)], nodes)["a"].problem)
+
+
+async def test_a_server_gets_free_ports_and_the_gpus_that_ray_chose() -> None:
+    config = served("a", 2, 3, urls=2)
+    moved = await on_this_machine(config)
+    assert moved.server is not None
+    assert moved.server.gpus == (0, 1)
+    ports = {int(url.rsplit(":", 1)[1].removesuffix("/v1")) for url in moved.endpoint.base_urls}
+    assert len(ports) == 2
+    assert ports.isdisjoint({8000, 8001})
+    assert specification(config, None) == specification(moved, None)
+
+
+async def test_a_server_that_somebody_runs_is_used_where_it_is() -> None:
+    async with FakeVllm() as server:
+        config = model(
+            adapter="vllm-completions", prompt="paper-open", endpoint={"base_urls": [server.base_url]}, server={}
+        )
+        assert await on_this_machine(config) == config
 
 
 # -- the command -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ in a thread of its own (``with in_thread(server)``), or in another process, whic
     python tests/support/fake_vllm.py --port 0 --latency 0.05
 
 A server in another process is steered and read over HTTP: ``POST /_fake/fault`` takes the fields of :class:`Fault` plus
-``times``, ``GET /_fake/log`` returns ``{"requests", "peak", "sent"}``.
+``times``, ``GET /_fake/log`` returns ``{"requests", "peak", "sent", "arrivals"}``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import hashlib
 import itertools
 import json
 import threading
+import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -82,6 +83,8 @@ class FakeServer:
         self.headers: deque[dict[str, str]] = deque(maxlen=1000)
         self.peak = 0
         """Most requests in flight at once."""
+        self.arrivals: deque[float] = deque(maxlen=10_000)
+        """When the last requests came, by a steady clock, in seconds."""
         self._log = log
         self._in_flight = 0
         self._faults: deque[Fault] = deque()
@@ -159,6 +162,7 @@ class FakeServer:
         self._in_flight += 1
         self.peak = max(self.peak, self._in_flight)
         if self._log:
+            self.arrivals.append(time.monotonic())
             self.sent.update(texts)
             self.bodies.append(body)
             self.headers.append(dict(request.headers))
@@ -197,7 +201,9 @@ class FakeServer:
         return web.Response()
 
     async def _show_log(self, request: web.Request) -> web.Response:
-        return web.json_response({"requests": self.requests, "peak": self.peak, "sent": dict(self.sent)})
+        return web.json_response(
+            {"requests": self.requests, "peak": self.peak, "sent": dict(self.sent), "arrivals": list(self.arrivals)}
+        )
 
     async def _take_fault(self, request: web.Request) -> web.Response:
         fields = await request.json()

@@ -76,7 +76,8 @@ def note_start(arguments: list[str]) -> int:
     if not file:
         return 1
     with Path(file).open("a", encoding="utf-8") as out:
-        out.write(json.dumps({"at": time.time(), "pid": os.getpid(), "arguments": arguments}) + "\n")
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+        out.write(json.dumps({"at": time.time(), "pid": os.getpid(), "arguments": arguments, "gpus": gpus}) + "\n")
     return len(starts(Path(file)))
 
 

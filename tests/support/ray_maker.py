@@ -79,7 +79,8 @@ class FakeActor:
         stream, cut = self._worker.events(), self._cut
         while True:
             step = asyncio.ensure_future(anext(stream))
-            await asyncio.wait([step, cut], return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [step, cut]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if cut.done():
                 step.cancel()
                 raise (ActorDiedError() if self._dead else ActorUnavailableError("made up", None))
@@ -200,7 +201,8 @@ async def run_cluster(
         try:
             jobs, problems = await crew.check(jobs)
             events += [("problem", problem._asdict()) for problem in problems]
-            lanes, groups = crew.build(jobs, kit)
+            built, groups = crew.build(jobs, kit)
+            lanes = list(built)
 
             async def in_turn(turns: list[Any]) -> None:
                 for turn in turns:

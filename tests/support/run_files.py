@@ -202,7 +202,7 @@ class RemoteServer:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def log(self) -> dict[str, Any]:
-        """``{"requests", "peak", "sent"}``: how often each text was sent."""
+        """``{"requests", "peak", "sent", "arrivals"}``: how often each text was sent, when requests came (seconds)."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/_fake/log", timeout=10) as response:
             found: dict[str, Any] = json.load(response)
         return found
