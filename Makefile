@@ -87,7 +87,7 @@ format: .venv/.ready-dev ## format the code and mend what ruff can mend
 
 benchmarks: .venv/.ready-dev ## run the benchmarks, one after the other
 	@for file in benchmarks/[!_]*.py; do \
-		printf '\n== %s\n' "$$file"; $(BIN)/python -P "$$file" || exit; \
+		printf '\n== %s\n' "$$file"; $(BIN)/python "$$file" || exit; \
 	done
 
 clean: ## remove the environment, builds and caches; stores stay

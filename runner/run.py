@@ -39,6 +39,10 @@ __all__ = ["RunOptions", "RunResult", "execute", "register"]
 
 _BALLAST_BYTES = 16 * 1024 * 1024
 
+_GC_THRESHOLDS = (20_000, 20, 20)
+"""Of the garbage collector while requests are in flight. With Python's own (700, 10, 10) an eighth of the processor's
+time per request went into looking through objects that were alive (benchmarks/runner_throughput.py)."""
+
 
 class RunOptions(NamedTuple):
     """What the command line adds to a plan."""
@@ -228,6 +232,7 @@ class _Runner:
         writer = GroupCommitWriter(self._store.connection, self._run, ballast=ballast)
         executor = ThreadPoolExecutor(min(8, len(jobs)), thread_name_prefix="store-reader")
         interrupts = Interrupts(self._tell)
+        thresholds = gc.get_threshold()
         try:
             kit = Kit(
                 self._store.path, writer, executor, self._budget, self._options.limit, self._tell, self._redactor.text
@@ -235,6 +240,7 @@ class _Runner:
             self._lanes, groups = self._crew.build(jobs, kit)
             self._states += [lane.state for lane in self._lanes]
             gc.freeze()  # what start-up made lives as long as the run: no need to look at it again and again
+            gc.set_threshold(*_GC_THRESHOLDS)
             self._tell("run_started", run=self._run, pending=sum(state.total for state in self._states))
             with interrupts.handling(self._lanes), _shown(display, self._states, self._budget, writer):
                 try:
@@ -245,6 +251,7 @@ class _Runner:
             if lost:
                 self._problems.append(Problem("the store", f"{lost} records were given up ({writer.trouble})"))
         finally:
+            gc.set_threshold(*thresholds)
             gc.unfreeze()
             await writer.close()
             executor.shutdown()
