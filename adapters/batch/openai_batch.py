@@ -59,6 +59,7 @@ class BatchInfo(NamedTuple):
     error_file_id: str | None
     created_at: float
     expires_at: float | None
+    completed_at: float | None
     done: int | None
     failed: int | None
     problems: tuple[BatchProblem, ...]
@@ -84,6 +85,7 @@ class _Batch(msgspec.Struct):
     status: str
     created_at: float = 0.0
     expires_at: float | None = None
+    completed_at: float | None = None
     input_file_id: str | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None
@@ -196,7 +198,7 @@ class OpenAIBatches:
             for batch in self._batches(since)
             if (batch.metadata or {}).get(_METADATA) == name or (file_id is not None and batch.input_file_id == file_id)
         ]
-        return sorted(found, key=lambda info: info.created_at)
+        return sorted(reversed(found), key=lambda info: info.created_at)  # told newest first, by whole seconds
 
     def retrieve(self, batch_id: str) -> BatchInfo:
         """Ask after a batch."""
@@ -313,6 +315,7 @@ def _info(batch: _Batch) -> BatchInfo:
         batch.error_file_id,
         batch.created_at,
         batch.expires_at,
+        batch.completed_at,
         counts.completed,
         counts.failed,
         tuple(BatchProblem(error.code, error.message or error.code or "no reason", error.line) for error in errors),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ __all__ = ["CollectReport", "Collected", "collect_files", "collect_open"]
 LOCK_NAME = "batch collect"
 
 _OUTCOMES = {"completed": "collected", "expired": "expired", "cancelled": "cancelled", "failed": "failed"}
+_LATE_S = 3600.0
+"""How long the output file of a batch that is done is waited for; after that its answers count as lost."""
 _OF_THE_BATCH = frozenset(
     {TOKEN_LIMIT, "model_not_found", "mismatched_model", "invalid_url", "billing_hard_limit_reached", "empty_file"}
 )
@@ -169,8 +172,7 @@ def _one(
         report.hopeful |= asked.passing
         report.problems.append(Problem(row.model, f"{row.name}: {asked.problem}"))
         return
-    late = info.status == "completed" and info.output_file_id is None and bool(info.done)
-    if info.status not in FINAL or late:
+    if info.status not in FINAL or _late(info):
         report.waiting.append(row)
         return
     api = asked.api
@@ -182,6 +184,13 @@ def _one(
             patient(lambda file_id=file_id, file=file: api.download(file_id, file), pace)  # type: ignore[misc]
             files.append(file)
         report.collected.append(_stored(store, row, asked.model, info, files, environ))
+
+
+def _late(info: BatchInfo) -> bool:
+    """Return whether a batch is done, but its file is not there yet."""
+    if info.status != "completed" or info.output_file_id is not None or not info.done:
+        return False
+    return datetime.now(UTC).timestamp() - (info.completed_at or info.created_at) < _LATE_S
 
 
 def _stored(

@@ -1,7 +1,7 @@
 """A fake of OpenAI's batch interface over the fake of its API: files, batches, their life, their results.
 
 A batch is answered by the same code that answers a live request. It moves by one step of its life each time it is asked
-after (or stays where :attr:`hold` says), so that tests need no clock.
+after (or stays where :attr:`hold` says; or is over at once, where :attr:`swift`), so that tests need no clock.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class FakeBatch:
     output_file_id: str | None = None
     error_file_id: str | None = None
     problems: list[dict[str, Any]] = field(default_factory=list)
+    completed_at: int = 0
 
     @property
     def status(self) -> str:
@@ -79,6 +80,7 @@ class FakeBatch:
             "error_file_id": self.error_file_id if over else None,
             "created_at": self.created_at,
             "expires_at": self.created_at + 86400,
+            "completed_at": self.completed_at if self.status == "completed" else None,
             "request_counts": {
                 "total": self.total,
                 "completed": len(self.output) if over else 0,
@@ -103,8 +105,9 @@ class Point:
 class FakeOpenAIBatch(FakeOpenAI):
     """Serves batches too."""
 
-    def __init__(self, *, hold: str | None = None, end: str = "completed", **more: Any) -> None:
+    def __init__(self, *, hold: str | None = None, end: str = "completed", swift: bool = False, **more: Any) -> None:
         super().__init__(**more)
+        self.swift = swift
         self.hold = hold
         """A status at which batches stay; None: they go on to ``end``."""
         self.end = end
@@ -178,7 +181,7 @@ class FakeOpenAIBatch(FakeOpenAI):
             if (point.method, point.path, point.after) == (method, path, after):
                 self.points.remove(point)
                 point.reached.set()
-                while not point.released.is_set():
+                while not point.released.is_set():  # noqa: ASYNC110 - a thread sets it
                     await asyncio.sleep(0.005)
                 return
 
@@ -216,7 +219,9 @@ class FakeOpenAIBatch(FakeOpenAI):
             text = f"Cannot find file {body['input_file_id']}, or project does not have access to it."
             return web.json_response(error_body(text, "invalid_request_error", None, "file_id"), status=400)
         assert body["completion_window"] == "24h"
-        life = [*LIFE[:-1], self.end] if self.end != "failed" else ["validating", "failed"]
+        life = (
+            [*(LIFE[:1] if self.swift else LIFE[:-1]), self.end] if self.end != "failed" else ["validating", "failed"]
+        )
         batch = FakeBatch(
             self.next_id("batch_"),
             body["endpoint"],
@@ -264,7 +269,9 @@ class FakeOpenAIBatch(FakeOpenAI):
             else:
                 self._answer(batch, request)
         # Order is not guaranteed.
+        batch.completed_at = int(time.time())
         output, errors = self.change(batch.output[::-1]), self.change_errors(batch.errors)
+        batch.output, batch.errors = list(output), list(errors)
         if output:
             batch.output_file_id = self.put(b"".join(output), "batch_output.jsonl", "batch_output").id
         if errors:
