@@ -34,7 +34,9 @@ _STORE_BYTES = 96 * 1024 * 1024
 """Ray's object store of a cluster of our own: only batches of a few hundred answers pass through it."""
 
 _KNOCK_S = 10.0
-_PREFIX = "hatevolution-ray-"
+_PREFIX = "hate-ray-"
+_ROOT_MOST = 16
+"""A longer path of the temporary folder leaves too little for the names of Ray's sockets, which may have 103 bytes."""
 
 
 @contextmanager
@@ -66,7 +68,7 @@ def connected(options: RayOptions) -> Iterator[None]:
         with _terminal_kept():
             try:
                 ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **more)
-            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
                 raise ConfigError(f"{_where(options)}: {one_line(str(error), 300)}") from None
         yield
 
@@ -128,12 +130,15 @@ def _terminal_kept() -> Iterator[None]:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """Give Ray's session a folder (its path is short: sockets lie in it), removed afterwards.
+    """Give Ray's session a folder, removed afterwards.
 
     Folders of runs that were killed are removed by the next one: a lock, which the kernel lets go of with its holder,
     says which those are.
     """
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{os.getuid()}-*"):
+    root, mine = Path(tempfile.gettempdir()), f"{_PREFIX}{os.getuid()}-"
+    if len(os.fsencode(root)) > _ROOT_MOST:
+        root = Path("/tmp")  # noqa: S108 - short, and what is made in it is for this user alone
+    for left in root.glob(f"{mine}*"):
         with contextlib.suppress(OSError):
             descriptor = os.open(left / "lock", os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -141,7 +146,7 @@ def _folder() -> Iterator[Path]:
                 shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(descriptor)
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getuid()}-"))
+    folder = Path(tempfile.mkdtemp(prefix=mine, dir=root))
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -12,6 +12,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -334,60 +335,47 @@ def test_models_with_servers_get_gpus_from_ray_and_give_them_back(nodes: TwoNode
             endpoint={"base_urls": ["http://127.0.0.1:8123/v1"], "max_concurrency": 4},
             server={"gpus": [1], "stop_timeout_s": 2.0, "env": {"FAKE_SERVING": "latency=0.05"}},
         )
+    project.model("big", endpoint={"base_urls": ["http://127.0.0.1:8124/v1"]}, server={"gpus": [0, 1, 2]})
     nodes.starts.unlink(missing_ok=True)
-    # The worker of a model takes a processor besides its GPU; the head's is for nobody here.
     done = over(nodes, project)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
+    assert "needs 3 GPUs on one node" in done.stderr
     check_whole(project, 90)
     started = [json.loads(line) for line in nodes.starts.read_text().splitlines()]
     assert len(started) == 3
     assert {start["gpus"] for start in started} <= {"0", "1"}
     wait_until(lambda: not any(psutil.pid_exists(start["pid"]) for start in started))
-    project.model("big", endpoint={"base_urls": ["http://127.0.0.1:8124/v1"]}, server={"gpus": [0, 1, 2]})
-    refused = over(nodes, project)
-    assert "needs 3 GPUs on one node" in refused.stderr
     nodes.kill_second()
 
 
-def test_a_cluster_of_its_own_leaves_nothing_behind(project: Project) -> None:
-    project.dataset(count=40)
-    project.model("m", adapter="scripted", options={"latency_s": 0.02}, endpoint={"max_concurrency": 4})
-    folder = project.folder / "t"
-    folder.mkdir()
-    environ = {"TMPDIR": str(folder)} if len(str(folder)) < 60 else {}
+def test_a_cluster_of_its_own_drains_when_the_terminal_closes_and_leaves_nothing_behind(project: Project) -> None:
+    """SIGHUP reaches each process of the group, Ray's included; SIGINT does too, which Ray itself keeps from them."""
+    folder = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
     before = {process.pid for process in psutil.process_iter()}
-    done = project.process("--ray", "local", "--ray-workers", "2", environ=environ)
-    assert done.returncode == 0, done.stderr
-    check_whole(project, 40)
-    assert list(folder.iterdir()) == []
-
-    def left() -> list[str]:
-        mine = []
-        for process in psutil.process_iter(["pid", "cmdline"]):
-            command = " ".join(process.info["cmdline"] or [])
-            if process.info["pid"] not in before and str(folder) in command:
-                mine.append(command)
-        return mine
-
-    wait_until(lambda: left() == [])
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_all_that_belongs_to_the_terminal_drains_a_cluster_of_its_own(
-    project: Project, number: int
-) -> None:
-    """Ctrl-C and a closed terminal reach each process of the group, Ray's included."""
     with remote("fake_vllm.py", "--latency", "0.5") as server:
         project.dataset(count=5_000)
         project.vllm(server.base_url, max_concurrency=8)
-        process = project.start("--ray", "local", "--ray-workers", "2")
-        wait_until(lambda: rows(project) >= 16, 60)
-        os.killpg(process.pid, number)
+        process = project.start("--ray", "local", "--ray-workers", "2", environ={"TMPDIR": str(folder)})
+        wait_until(lambda: rows(project) >= 16 or process.poll() is not None, 90)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGHUP)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 130, err
         assert "lost" not in err
         assert rows(project) == sum(server.log()["sent"].values())
         assert project.count("intents") == 0
+    assert list(folder.iterdir()) == []
+
+    def left() -> list[str]:
+        mine = []
+        for one in psutil.process_iter(["pid", "cmdline"]):
+            command = " ".join(one.info["cmdline"] or [])
+            if one.info["pid"] not in before and str(folder) in command:
+                mine.append(command)
+        return mine
+
+    wait_until(lambda: left() == [])
+    folder.rmdir()
 
 
 def test_no_cluster_there_is_one_sentence(project: Project) -> None:
