@@ -6,11 +6,12 @@ for, not created again, and the package would do the latter. Answers are read fr
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import httpx2
 import msgspec
-from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAI
+from openai import APIConnectionError, APIStatusError, APITimeoutError, DefaultHttpxClient, OpenAI
 
 from hatevolution.adapters.batch.base import TOKEN_LIMIT
 from hatevolution.adapters.models.faults import Arrived, Faults, read_error
@@ -20,6 +21,7 @@ from hatevolution.adapters.secrets import Secrets
 from hatevolution.errors import FailureKind
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
@@ -115,6 +117,12 @@ _read_batch, _read_batches = decoder(_Batch), decoder(_Batches)
 _read_file, _read_files = decoder(_File), decoder(_Files)
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return the certificates to trust; reading them takes longer than many a request, and each client would."""
+    return httpx2.create_ssl_context()
+
+
 class OpenAIBatches:
     """The batch interface at one address. Use as a context manager.
 
@@ -132,11 +140,13 @@ class OpenAIBatches:
         self._base_url = base_url
         self._faults = Faults(model, secrets.redactor(model, DEFAULT_KEY))
         self._timeout_s = model.endpoint.timeout_s
+        timeout = httpx2.Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
         self._client = OpenAI(
             api_key=secrets.api_key(model, DEFAULT_KEY) or "",
             base_url=base_url,
             max_retries=0,
-            timeout=httpx2.Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s)),
+            timeout=timeout,
+            http_client=DefaultHttpxClient(timeout=timeout, verify=_tls()),
         )
 
     def __enter__(self) -> OpenAIBatches:
@@ -198,7 +208,8 @@ class OpenAIBatches:
             for batch in self._batches(since)
             if (batch.metadata or {}).get(_METADATA) == name or (file_id is not None and batch.input_file_id == file_id)
         ]
-        return sorted(reversed(found), key=lambda info: info.created_at)  # told newest first, by whole seconds
+        found.reverse()  # they are told newest first, and their times are whole seconds
+        return sorted(found, key=lambda info: info.created_at)
 
     def retrieve(self, batch_id: str) -> BatchInfo:
         """Ask after a batch."""
