@@ -29,6 +29,9 @@ _BEHIND: Final = {
     "changed-rows": "against:rows",
     "changed-metrics": "against:metrics",
     "changed-ranks": "against:ranks",
+    "drift-labels": "drift:labels",
+    "drift-metrics": "drift",
+    "drift-served": "drift:served",
 }
 """Tidy frame -> key, or beginning of the keys, of the tables that show it."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hatevolution.analysis.resample import Samples
     from hatevolution.analysis.study import DatasetInfo, Study
 
-__all__ = ["DIFFERENCES", "differences", "mcnemar"]
+__all__ = ["DIFFERENCES", "differences", "flipped", "mcnemar", "two_sided"]
 
 DIFFERENCES: Final = {
     "dataset": pl.String,
@@ -71,7 +71,7 @@ def differences(
         right = _right(study, item)
         metrics = {MEASURES[item.kind]: right}
         if item.kind == "pairs":
-            metrics = {"macro_f1": right, "label_flip": _flipped(study, item)}
+            metrics = {"macro_f1": right, "label_flip": flipped(study, item)}
         for metric, (success, counted) in metrics.items():
             names = [model.name for model in study.single_models if values[model.name, item.name, metric] is not None]
             if len(names) > 1:
@@ -122,7 +122,7 @@ def _compare(
             "difference": own[first] - own[second],
             "low": low,
             "high": high,
-            "p_bootstrap": _two_sided(gaps),
+            "p_bootstrap": two_sided(gaps),
             "only_a": only[first, second],
             "only_b": only[second, first],
             "p_mcnemar": p_values,
@@ -132,7 +132,8 @@ def _compare(
     ).with_columns(pl.col("low", "high", "p_bootstrap").fill_nan(None))
 
 
-def _two_sided(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+def two_sided(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the bootstrap's two-sided p-value of each column of differences, NaN left out; see the module."""
     counts = (~np.isnan(gaps)).sum(axis=0)
     smaller = np.minimum((gaps <= 0).sum(axis=0), (gaps >= 0).sum(axis=0))
     return np.where(counts > 0, np.minimum(1.0, 2.0 * (1 + smaller) / (1 + counts)), np.nan)
@@ -149,7 +150,8 @@ def _right(study: Study, item: DatasetInfo) -> tuple[NDArray[np.bool_], NDArray[
     return outcomes == gold, _valid(outcomes) & judged
 
 
-def _flipped(study: Study, item: DatasetInfo) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def flipped(study: Study, item: DatasetInfo) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return whether each model's label flips in each pair, and whether both its answers are valid."""
     sentences, outcomes = study.of(item.name), study.outcomes(item.name)
     indexed = sentences.with_row_index("row").filter(pl.col("pair").is_not_null())
     sides = [indexed.filter(pl.col("role") == role.value).select("pair", "row") for role in Role]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from hatevolution.analysis.against import Changes, changes
 from hatevolution.analysis.correlation import Correlation, every_pair
+from hatevolution.analysis.drift import Drift, drift
 from hatevolution.analysis.frames import load
 from hatevolution.analysis.intervals import DEFAULT_CONFIDENCE, with_intervals
 from hatevolution.analysis.kept import Kept, keep
@@ -14,10 +15,12 @@ from hatevolution.analysis.metrics import INVALID_POLICIES, InvalidPolicy
 from hatevolution.analysis.rankings import ConstantRule, Ranking, rankings
 from hatevolution.analysis.render.files import FileFormat, write_frame, write_table
 from hatevolution.analysis.report_json import as_json
+from hatevolution.analysis.resample import DEFAULT_RESAMPLES
 from hatevolution.analysis.scores import scores
 from hatevolution.analysis.statistics import Statistics, statistics
 from hatevolution.analysis.tables import Table, study_tables
 from hatevolution.analysis.tables.beyond import beyond_tables
+from hatevolution.analysis.tables.drift import drift_tables
 from hatevolution.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,6 +50,8 @@ class Report:
     """None where no intervals were asked for."""
     changes: Changes | None = None
     """None where no second policy was asked for."""
+    drift: Drift | None = None
+    """None where no two names were to be compared."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -62,6 +67,8 @@ class Report:
         if self.changes is not None:
             found |= {"changed-rows": self.changes.rows, "changed-metrics": self.changes.metrics}
             found["changed-ranks"] = self.changes.ranks
+        if self.drift is not None:
+            found |= self.drift.frames
         return self.kept.frames(found)
 
     def footer(self) -> list[str]:
@@ -103,6 +110,7 @@ def make(
     seed: int = 0,
     confidence: float = DEFAULT_CONFIDENCE,
     constants: ConstantRule = "last",
+    drift_of: tuple[str, str] | None = None,
 ) -> Report:
     """Score a store.
 
@@ -119,6 +127,8 @@ def make(
         seed: Of the resamples.
         confidence: Of the intervals of scores, between 0 and 1.
         constants: What becomes of constant predictors in rankings by flips.
+        drift_of: Names of the older and the newer model whose drift is asked for: everything is of these two then,
+            and the tables of the drift are kept where ``tables`` says nothing else.
 
     Raises:
         StoreError: The store can't be read.
@@ -126,9 +136,13 @@ def make(
     """
     if invalid not in INVALID_POLICIES:
         raise ConfigError(f"There is no policy {invalid!r} for invalid answers; known: {', '.join(INVALID_POLICIES)}.")
-    if invalid == "raw" and resamples is not None:
+    if invalid == "raw" and (resamples is not None or drift_of is not None):
         raise ConfigError("Intervals can't be had with --invalid raw, whose classes change from resample to resample.")
     policy = cast("InvalidPolicy", invalid)
+    if drift_of is not None:
+        if drift_of[0] == drift_of[1]:
+            raise ConfigError(f"The drift is asked for between {drift_of[0]} and itself; give two names.")
+        models, tables = drift_of, tables or ("drift",)
     study = load(store, parser=parser, models=models, datasets=datasets)
     found = scores(study, policy)
     ranked = rankings(study, found, constants)
@@ -142,7 +156,18 @@ def make(
     other = None
     if against is not None:
         other = changes(study, load(store, parser=against, models=models, datasets=datasets), policy)
-    made = study_tables(study, found, policy, ranked=ranked, correlations=correlations)
+    moved = None
+    if drift_of is not None:
+        moved = drift(
+            study,
+            *drift_of,
+            invalid=policy,
+            seed=seed,
+            resamples=resamples or DEFAULT_RESAMPLES,
+            confidence=confidence,
+        )
+    made = drift_tables(moved) if moved is not None else []
+    made += study_tables(study, found, policy, ranked=ranked, correlations=correlations)
     made += beyond_tables(study, ranked, correlations, more) if more is not None else []
     made += other.tables() if other is not None else []
     return Report(
@@ -154,6 +179,7 @@ def make(
         kept=keep(made, tables),
         statistics=more,
         changes=other,
+        drift=moved,
     )
 
 

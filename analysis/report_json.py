@@ -66,6 +66,8 @@ def as_json(report: Report) -> dict[str, Any]:
             for name in more.frames
             if name != "intervals" and name in frames
         }
+    if report.drift is not None:
+        found["drift"] = report.drift.as_json()
     if report.changes is not None:
         found["against"] = {"parser": report.changes.after}
         if "changed-rows" in frames:

@@ -6,11 +6,12 @@ Data sets have theirs in :mod:`hatevolution.configs.dataset_schema`.
 from __future__ import annotations
 
 import datetime as dt  # noqa: TC003 - msgspec resolves the annotation at run time
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
 __all__ = [
+    "MODEL_NAME_LENGTH",
     "AdapterKind",
     "Decoding",
     "Endpoint",
@@ -32,6 +33,8 @@ AdapterKind = Literal[
     "embedded",
     "scripted",
 ]
+
+MODEL_NAME_LENGTH: Final = 200
 
 PositiveInt = Annotated[int, Meta(ge=1)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
@@ -136,7 +139,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model, as asked: what is sent to whom, and how."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    name: Annotated[str, Meta(min_length=1, max_length=MODEL_NAME_LENGTH)]
     """Key of its rows in the store; stands for one specification for ever."""
     adapter: AdapterKind
     model: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -13,6 +14,7 @@ from hatevolution.configs.dataset_schema import load_dataset
 from hatevolution.configs.fingerprint import specification
 from hatevolution.configs.load import load_experiment, load_model
 from hatevolution.configs.prompts import load_prompt
+from hatevolution.configs.schema import MODEL_NAME_LENGTH
 from hatevolution.errors import ConfigError
 from hatevolution.store.opened import DatasetRecord, ModelRecord
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from hatevolution.configs.prompts import Prompt
     from hatevolution.configs.schema import ExperimentConfig, ModelConfig
 
-__all__ = ["PlannedDataset", "PlannedModel", "RunPlan", "make_plan", "plan_dataset", "plan_model"]
+__all__ = ["PlannedDataset", "PlannedModel", "RunPlan", "make_plan", "plan_dataset", "plan_model", "renamed"]
 
 
 class PlannedModel(NamedTuple):
@@ -72,6 +74,7 @@ def make_plan(
     models: Sequence[str] | None,
     datasets: Sequence[str] | None,
     without: Sequence[str] | None = None,
+    as_of: str | None = None,
 ) -> RunPlan:
     """Resolve an experiment and everything that it names.
 
@@ -82,6 +85,7 @@ def make_plan(
         models: Only these of its models; None for all.
         datasets: Only these of its data sets; None for all.
         without: None of these, be they models or data sets.
+        as_of: Ask every model under its name with this behind it (``gpt-4o@2026-12``): the same specification, anew.
 
     Raises:
         ConfigError: Something in a configuration is wrong, or a name is not one of the experiment's.
@@ -97,6 +101,8 @@ def make_plan(
     configs = [item for item in _chosen(all_sets, datasets, "data set", path) if _name(item) not in left_out]
     if not planned_models or not configs:
         raise ConfigError(f"{path}: --except leaves no {'data set' if planned_models else 'model'}; leave out fewer.")
+    if as_of is not None:
+        planned_models = [renamed(model, as_of) for model in planned_models]
     data_folder = _data_folder(experiment, folder, data)
     located = [plan_dataset(item.config, item.path, data_folder) for item in configs]
     return RunPlan(
@@ -140,8 +146,37 @@ def plan_model(reference: str, folder: Path | None) -> PlannedModel:
                 f"name that with api_key_env."
             )
     prompt = None if config.prompt is None else load_prompt(config.prompt, path.parent)
+    return _planned(config, prompt)
+
+
+def _planned(config: ModelConfig, prompt: Prompt | None) -> PlannedModel:
     record = ModelRecord(config.name, config.label, specification(config, prompt), msgspec.to_builtins(config))
     return PlannedModel(config, prompt, record)
+
+
+_AS_OF: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,39}")
+
+
+def renamed(model: PlannedModel, as_of: str) -> PlannedModel:
+    """Return a model under a name of its own for a date, so that a moving endpoint can be asked again and compared.
+
+    A composite that it is a member of is dated too: the mean is over members of one date.
+
+    Raises:
+        ConfigError: The date can't be a part of a name.
+    """
+    if _AS_OF.fullmatch(as_of) is None:
+        raise ConfigError(
+            f"--as-of {as_of!r} can't be a part of a name; give a date such as 2026-12: letters, digits, '.', '_', "
+            "'+', '-', 40 of them at most."
+        )
+    config = model.config
+    name = f"{config.name}@{as_of}"
+    if len(name) > MODEL_NAME_LENGTH:
+        raise ConfigError(f"The name {name!r} has more than {MODEL_NAME_LENGTH} characters; give a shorter --as-of.")
+    composite = None if config.composite is None else f"{config.composite}@{as_of}"
+    title = None if config.title is None else f"{config.title} ({as_of})"
+    return _planned(msgspec.structs.replace(config, name=name, title=title, composite=composite), model.prompt)
 
 
 def plan_dataset(config: DatasetConfig, path: Path, data: Path | None) -> PlannedDataset:

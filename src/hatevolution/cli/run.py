@@ -36,6 +36,11 @@ __all__ = ["command"]
 @click.option(
     "--except", "without", callback=names, metavar="A,B", help="All but these models or data sets of the experiment."
 )
+@click.option(
+    "--as-of",
+    metavar="DATE",
+    help="Ask each model anew under its name with @DATE behind it (gpt-4o@2026-12); `score --drift` compares two.",
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N sentences of each data set.")
 @click.option(
     "--dry-run", is_flag=True, help="Print what would be sent, its tokens, cost and time; send nothing, write nothing."
@@ -67,6 +72,7 @@ def command(
     models: list[str] | None,
     datasets: list[str] | None,
     without: list[str] | None,
+    as_of: str | None,
     limit: int | None,
     dry_run: bool,
     budget_usd: float | None,
@@ -87,7 +93,7 @@ def command(
     from hatevolution.runner.plan import make_plan
 
     cluster = _cluster(ray, ray_workers)
-    plan = make_plan(config, store=store, data=data, models=models, datasets=datasets, without=without)
+    plan = make_plan(config, store=store, data=data, models=models, datasets=datasets, without=without, as_of=as_of)
     if dry_run:
         from hatevolution.cli._dry_run import show_dry_run
 

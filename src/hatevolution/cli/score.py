@@ -41,6 +41,13 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
 )
 @click.option("--against", metavar="POLICY", help="Say what this other policy would change: rows, metrics, ranks.")
 @click.option(
+    "--drift",
+    "drift_of",
+    nargs=2,
+    metavar="OLD NEW",
+    help="What changed between two names of one model (see `run --as-of`): labels, metrics, who answered when.",
+)
+@click.option(
     "--intervals",
     "resamples",
     type=click.IntRange(min=1),
@@ -86,6 +93,7 @@ def command(
     parser: str,
     invalid: str,
     against: str | None,
+    drift_of: tuple[str, str] | None,
     resamples: int | None,
     seed: int,
     confidence: float,
@@ -104,6 +112,8 @@ def command(
         raise click.UsageError("--format parquet needs --out DIR: Parquet can't be printed.")
     if form is not None and out is None and as_json:
         raise click.UsageError("--json and --format without --out both say what to print; give one of them.")
+    if drift_of is not None and models is not None:
+        raise click.UsageError("--drift takes its two models itself; leave --models out.")
     from hatevolution.analysis import report
 
     made = report.make(
@@ -118,6 +128,7 @@ def command(
         seed=seed,
         confidence=confidence,
         constants=constants,
+        drift_of=drift_of,
     )
     if out is not None:
         written = report.write(made, out, form or "csv")
