@@ -74,6 +74,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
         for name in (STARTS, "HATEVOLUTION_VLLM_PYTHON", "OPENAI_API_KEY"):
             patch.setenv(name, "")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_AUTH_MODE", "disabled")  # else it depends on whether this user's home holds a token
         two = TwoNodes(tmp_path_factory.mktemp("ray"))
         yield two
         two.cluster.shutdown()
