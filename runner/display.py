@@ -30,6 +30,7 @@ _WHY = 160
 
 _TELL = {
     "note": "note: {text}",
+    "reading": "reading {dataset} into the store: {sentences} sentences so far",
     "run_started": "asking for {pending} answers",
     "not_asked": "not asked: {model}: {why}",
     "lane_crashed": "{model} ended by an internal error; the other models go on ({why})",

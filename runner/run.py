@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import sys
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,9 +27,10 @@ from hatevolution.store.pending import pending_count
 from hatevolution.store.writer import Ballast, GroupCommitWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from hatevolution.domain import Sentence
     from hatevolution.runner.assembly import Job
     from hatevolution.runner.crew import AnyLane, Crew, Turn
     from hatevolution.runner.events import Listener
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["RunOptions", "RunResult", "execute", "register"]
 
 _BALLAST_BYTES = 16 * 1024 * 1024
+
+_TELL_S, _TELL_ROWS = 2.0, 5_000
+"""While a large set is read: how often that is said, in seconds, and after how many rows the clock is asked."""
 
 _GC_THRESHOLDS = (20_000, 20, 20)
 """Of the garbage collector while requests are in flight. With Python's own (700, 10, 10) an eighth of the processor's
@@ -98,7 +103,7 @@ def execute(
     run = new_run_id()
     with WritableStore(plan.store, run) as store:
         tell = Listeners(listeners)
-        register(store, plan, run, options.command)
+        register(store, plan, run, options.command, tell)
         for dataset in plan.datasets:
             for note in dataset.located.warnings:
                 tell("note", text=note)
@@ -118,8 +123,10 @@ def execute(
         return runner.carry_out(display)
 
 
-def register(store: WritableStore, plan: RunPlan, run: str, command: Sequence[str]) -> None:
-    """Put run, models and data sets into the store, or nothing at all."""
+def register(
+    store: WritableStore, plan: RunPlan, run: str, command: Sequence[str], tell: Listener | None = None
+) -> None:
+    """Put run, models and data sets into the store, or nothing at all; tell of long reading."""
     for model in plan.models:
         store.check_model(model.record)
     with store.transaction():
@@ -130,7 +137,18 @@ def register(store: WritableStore, plan: RunPlan, run: str, command: Sequence[st
             store.put_model(model.record)
         for dataset in plan.datasets:
             if not store.has_dataset(dataset.record):
-                store.put_dataset(dataset.record, dataset.located.sentences())
+                sentences = dataset.located.sentences()
+                store.put_dataset(dataset.record, _told(sentences, dataset.record.name, tell) if tell else sentences)
+
+
+def _told(sentences: Iterable[Sentence], dataset: str, tell: Listener) -> Iterator[Sentence]:
+    """Pass sentences on, and say every few seconds how many there were."""
+    due = time.monotonic() + _TELL_S
+    for number, sentence in enumerate(sentences):
+        if not number % _TELL_ROWS and time.monotonic() >= due:
+            due = time.monotonic() + _TELL_S
+            tell("reading", dataset=dataset, sentences=f"{number:,}")
+        yield sentence
 
 
 class _Runner:

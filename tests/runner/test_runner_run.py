@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import time
@@ -16,6 +17,7 @@ from run_files import KEY, Project
 
 import hatevolution
 from hatevolution.errors import UserError
+from hatevolution.runner.display import PlainEvents
 from hatevolution.store.reader import connect
 from hatevolution.store.status import cells
 
@@ -70,6 +72,24 @@ def test_every_sentence_is_answered_once_and_a_second_start_sends_nothing(projec
     assert project.snapshot() == before
     assert project.rows("SELECT outcome FROM runs ORDER BY rowid") == [("complete",), ("complete",)]
     assert project.count("intents") == 0
+
+
+def test_a_large_set_says_how_far_its_reading_is(
+    project: Project, vllm: FakeVllm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hatevolution.runner.run._TELL_S", 0.0)
+    monkeypatch.setattr("hatevolution.runner.run._TELL_ROWS", 20)
+    project.vllm(vllm.base_url)
+    told: list[str] = []
+    stream = io.StringIO()
+    listeners = [lambda event, **fields: told.append(fields["sentences"]) if event == "reading" else None]
+    project.run(listeners=[*listeners, PlainEvents(stream)])
+    assert told == ["0", "20", "40"]
+    assert "reading mine into the store: 40 sentences so far" in stream.getvalue()
+    assert project.count("sentences") == 50
+    # What the store has already is not read again.
+    project.run(listeners=listeners)
+    assert len(told) == 3
 
 
 def test_what_was_said_is_stored_exactly(project: Project, vllm: FakeVllm) -> None:
