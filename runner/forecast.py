@@ -9,10 +9,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from hatevolution.adapters import registry
+from hatevolution.adapters.batch.base import PROVIDER
 from hatevolution.domain import Item
 from hatevolution.errors import ConfigError
 from hatevolution.runner.budget import likely_cost, most_cost
 from hatevolution.runner.preflight import retirement
+from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.opened import model_is_stored
 from hatevolution.store.reader import connect
 
@@ -36,12 +38,17 @@ class Forecast(NamedTuple):
     dataset: str
     sentences: int
     pending: int
+    """Without an answer, and in no open batch."""
+    in_batches: int
     requests: int
     prompt_tokens: int
     """Estimated."""
     completion_tokens_most: int
     usd_likely: float
     usd_most: float
+    usd_batch_likely: float | None
+    """In batches (`hatevolution batch submit`); None where the model has no batch interface."""
+    usd_batch_most: float | None
     least_s: float | None
     """Time that the configured rate limits impose, in seconds; None where there are none."""
     note: str
@@ -76,6 +83,15 @@ def _answered(connection: sqlite3.Connection | None, model: str, dataset: str) -
     return {sentence for (sentence,) in rows}
 
 
+def _batched(connection: sqlite3.Connection | None, model: str, dataset: str) -> set[str]:
+    if connection is None or not has_table(connection, "main", "batch_lines"):
+        return set()
+    rows = connection.execute(
+        "SELECT sentence FROM batch_lines WHERE model = ? AND dataset = ? AND outcome IS NULL", [model, dataset]
+    )
+    return {sentence for (sentence,) in rows}
+
+
 def _one(
     model: PlannedModel,
     dataset: PlannedDataset,
@@ -85,12 +101,15 @@ def _one(
 ) -> Forecast:
     config, name = model.config, dataset.record.name
     adapter, note = _estimator(model, environ)
-    answered = _answered(connection, config.name, name)
-    total = pending = prompt = completion = 0
+    answered, batched = _answered(connection, config.name, name), _batched(connection, config.name, name)
+    total = pending = waiting = prompt = completion = 0
     likely = most = 0.0
     for sentence in islice(dataset.located.sentences(), limit):
         total += 1
         if sentence.id in answered:
+            continue
+        if sentence.id in batched:
+            waiting += 1
             continue
         pending += 1
         if adapter is None:
@@ -102,7 +121,11 @@ def _one(
         most += most_cost(config.price, estimate)
     requests = 0 if adapter is None else math.ceil(pending / adapter.batch_size)
     least_s = None if adapter is None else _least_s(model, requests, prompt + completion)
-    return Forecast(config.name, name, total, pending, requests, prompt, completion, likely, most, least_s, note)
+    share = 1.0 - (config.price.batch_discount if config.price is not None else 0.0)  # on each part of the price
+    in_batch = (share * likely, share * most) if config.adapter in PROVIDER and adapter is not None else (None, None)
+    return Forecast(
+        config.name, name, total, pending, waiting, requests, prompt, completion, likely, most, *in_batch, least_s, note
+    )
 
 
 def _estimator(model: PlannedModel, environ: Mapping[str, str]) -> tuple[Adapter | None, str]:

@@ -50,6 +50,7 @@ def _show(lines: list[Forecast]) -> None:
         "Tokens out, most",
         "USD, likely",
         "USD, most",
+        "USD, batch",
         "Time, least",
     ):
         table.add_column(name, justify="right")
@@ -65,6 +66,7 @@ def _show(lines: list[Forecast]) -> None:
             str(line.completion_tokens_most),
             f"{line.usd_likely:.4f}",
             f"{line.usd_most:.4f}",
+            "-" if line.usd_batch_likely is None else f"{line.usd_batch_likely:.4f}",
             seconds,
         )
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
@@ -74,5 +76,8 @@ def _show(lines: list[Forecast]) -> None:
         f"{sum(line.usd_likely for line in lines):.4f} USD (at most {sum(line.usd_most for line in lines):.4f}). "
         f"Times follow from the configured rate limits; a lane without any has none."
     )
+    waiting = sum(line.in_batches for line in lines)
+    if waiting:
+        console.print(f"{waiting} sentences are in open batches and would be left to them.")
     for note in dict.fromkeys(line.note for line in lines if line.note):
         console.print(Text(one_line(note)))
