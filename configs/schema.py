@@ -65,7 +65,8 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     api_key_env: str | None = None
     """Name of the environment variable that holds the key; the key itself never stands in a file."""
     max_concurrency: PositiveInt = 16
-    """Most requests in flight over all base URLs; the runner stays below when the endpoint says so."""
+    """Most requests in flight over all base URLs (with ``run --ray``, of each worker); the runner stays below when the
+    endpoint says so."""
     requests_per_minute: PositiveFloat | None = None
     tokens_per_minute: PositiveFloat | None = None
     batch_size: PositiveInt = 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_vllm import FakeVllm
@@ -20,12 +22,10 @@ from hatevolution.adapters.secrets import DEFAULT_KEYS
 from hatevolution.configs.fingerprint import specification
 from hatevolution.domain import Answer, Reply, Status, TokenEstimate
 from hatevolution.errors import ConfigError
+from hatevolution.runner.ray_cluster import connect
 from hatevolution.runner.ray_cluster import options as options_module
 from hatevolution.runner.ray_cluster.options import ray_options
 from hatevolution.runner.ray_cluster.placing import needs, on_this_machine
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FREE: dict[str, Any] = {"endpoint": {"max_concurrency": 8}}
 
@@ -449,6 +449,34 @@ def test_what_is_no_address_is_refused_with_what_would_be_one(address: str) -> N
 @pytest.mark.parametrize("address", ["local", "auto", "10.0.0.1:6379", "head.cluster:6379", "[::1]:6379"])
 def test_addresses(address: str) -> None:
     assert ray_options(address, 3) == (address, 3)
+
+
+def test_folders_of_killed_runs_are_removed_and_those_of_living_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(connect, "_ROOT_MOST", 1_000)
+    killed = tmp_path / f"hate-ray-{os.getuid()}-killed"
+    killed.mkdir()
+    (killed / "lock").touch()
+    (killed / "session").mkdir()
+    with connect._folder() as living:
+        assert not killed.exists()
+        with connect._folder() as other:
+            assert living.exists()
+            assert other != living
+        assert not other.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_temporary_folder_is_not_used_since_sockets_need_short_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect.tempfile, "gettempdir", lambda: str(tmp_path))
+    with connect._folder() as folder:
+        assert folder.parent == Path("/tmp")
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()
 
 
 def test_without_the_package_it_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
