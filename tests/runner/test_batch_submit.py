@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LOST = Fault(action="drop")
-BROKEN = Fault(status=500, body="oops")
+DROP = Fault(action="drop")
+BROKEN_DOWN = Fault(status=500, body="oops")
+LOST = pytest.param(DROP, id="lost")
+BROKEN = pytest.param(BROKEN_DOWN, id="500")
+CUT = pytest.param(Fault(action="cut"), id="cut", marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -145,7 +148,7 @@ def test_a_run_leaves_the_sentences_of_open_batches(desk: Desk, server: FakeOpen
 PLACES = [("POST", "/files"), ("POST", "/batches")]
 
 
-@pytest.mark.parametrize("fault", [LOST, BROKEN, Fault(action="cut")], ids=["lost", "500", "cut"])
+@pytest.mark.parametrize("fault", [LOST, BROKEN, CUT])
 @pytest.mark.parametrize("after", [False, True], ids=["not done", "done"])
 @pytest.mark.parametrize("place", PLACES, ids=["upload", "create"])
 def test_an_answer_that_never_came_is_looked_for_before_anything_is_sent_again(
@@ -163,8 +166,8 @@ def test_an_answer_that_never_came_is_looked_for_before_anything_is_sent_again(
 def test_a_provider_that_never_answers_leaves_it_open_and_the_next_start_finds_out(
     desk: Desk, server: FakeOpenAIBatch
 ) -> None:
-    server.fail_at("POST", "/batches", BROKEN, after=True)
-    server.fail_at("GET", "/batches", BROKEN, times=10)
+    server.fail_at("POST", "/batches", BROKEN_DOWN, after=True)
+    server.fail_at("GET", "/batches", BROKEN_DOWN, times=10)
     result = desk.submit()
     assert (result.in_batches, result.pending, result.batches) == (12, 0, [])
     assert "the same command again goes on from here" in result.problems[0].why
@@ -191,9 +194,9 @@ def test_a_file_that_is_not_seen_at_once_is_tried_again(desk: Desk, server: Fake
 
 def test_a_batch_that_was_created_twice_all_the_same_is_stopped(desk: Desk, server: FakeOpenAIBatch) -> None:
     """The first creation arrives only after it was looked for."""
-    server.fail_at("POST", "/batches", BROKEN, after=True, times=1)
+    server.fail_at("POST", "/batches", BROKEN_DOWN, after=True, times=1)
     server.fail_at("GET", "/batches", Fault(body='{"object":"list","data":[],"has_more":false}', status=200), times=1)
-    server.fail_at("POST", "/batches", BROKEN, after=True, times=1)
+    server.fail_at("POST", "/batches", BROKEN_DOWN, after=True, times=1)
     desk.submit()
     first, second = server.batches.values()
     assert (first.status, second.status) == ("validating", "cancelling")
@@ -220,7 +223,7 @@ REFUSALS: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-@pytest.mark.parametrize("place", PLACES, ids=["upload", "create"])
+@pytest.mark.parametrize("place", [pytest.param(PLACES[0], id="upload", marks=pytest.mark.slow), PLACES[1]])
 def test_what_the_provider_refuses_is_pending_again_and_nothing_more_is_sent(
     desk: Desk, server: FakeOpenAIBatch, place: tuple[str, str], name: str
 ) -> None:
@@ -257,8 +260,8 @@ def test_a_wrong_key_at_collecting_changes_nothing(desk: Desk, server: FakeOpenA
 
 
 def test_status_adopts_what_a_lost_submission_left(desk: Desk, server: FakeOpenAIBatch) -> None:
-    server.fail_at("POST", "/batches", BROKEN, after=True)
-    server.fail_at("GET", "/batches", BROKEN, times=10)
+    server.fail_at("POST", "/batches", BROKEN_DOWN, after=True)
+    server.fail_at("GET", "/batches", BROKEN_DOWN, times=10)
     desk.submit()
     assert desk.look().problems
     server.faults_at.clear()
@@ -270,7 +273,7 @@ def test_status_adopts_what_a_lost_submission_left(desk: Desk, server: FakeOpenA
 
 
 def test_status_submits_nothing(desk: Desk, server: FakeOpenAIBatch) -> None:
-    server.fail_at("POST", "/batches", BROKEN, times=10)
+    server.fail_at("POST", "/batches", BROKEN_DOWN, times=10)
     desk.submit()
     server.faults_at.clear()
     (problem,) = desk.look().problems
@@ -294,7 +297,7 @@ def test_a_cancelled_batch_brings_home_what_was_done(desk: Desk, server: FakeOpe
 
 
 def test_a_batch_that_never_got_there_ends_at_once(desk: Desk, server: FakeOpenAIBatch) -> None:
-    server.fail_at("POST", "/batches", BROKEN, times=10)
+    server.fail_at("POST", "/batches", BROKEN_DOWN, times=10)
     desk.submit()
     server.faults_at.clear()
     row = desk.cancel(desk.batches()[0].name)
@@ -326,7 +329,7 @@ def test_results_that_are_gone_are_told(desk: Desk, server: FakeOpenAIBatch) -> 
     answered_once(desk, server)
 
 
-@pytest.mark.parametrize("fault", [LOST, BROKEN, Fault(action="cut")], ids=["lost", "500", "cut"])
+@pytest.mark.parametrize("fault", [LOST, BROKEN, CUT])
 def test_a_download_that_breaks_off_is_done_again(desk: Desk, server: FakeOpenAIBatch, fault: Fault) -> None:
     desk.submit()
     server.fail_at("GET", "/content", fault, after=True, times=2)
