@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.text import decode
 
 if TYPE_CHECKING:
@@ -14,10 +15,12 @@ __all__ = [
     "Cell",
     "FailureSummary",
     "ModelSpend",
+    "OpenBatches",
     "RunSummary",
     "Unrecorded",
     "cells",
     "failures",
+    "open_batches",
     "runs",
     "spend",
     "unrecorded",
@@ -45,6 +48,14 @@ class ModelSpend(NamedTuple):
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float
+
+
+class OpenBatches(NamedTuple):
+    """What of a model is in batches that are not collected yet."""
+
+    model: str
+    batches: int
+    sentences: int
 
 
 class RunSummary(NamedTuple):
@@ -160,6 +171,16 @@ def failures(connection: sqlite3.Connection) -> list[FailureSummary]:
     # SQLite takes the bare column `message` from the row that max() picks.
     rows = connection.execute(_FAILURES).fetchall()
     return [FailureSummary(*row)._replace(example=decode(row[-1])) for row in rows]
+
+
+def open_batches(connection: sqlite3.Connection) -> list[OpenBatches]:
+    """Return the models that have open batches."""
+    if not has_table(connection, "main", "batches"):
+        return []
+    rows = connection.execute(
+        "SELECT model, count(*), sum(requests) FROM batches WHERE closed_at IS NULL GROUP BY model ORDER BY min(batch)"
+    )
+    return [OpenBatches(*row) for row in rows]
 
 
 def runs(connection: sqlite3.Connection) -> list[RunSummary]:

@@ -231,6 +231,10 @@ def _answers(connection: sqlite3.Connection, tell: Tell) -> Found:
         ).fetchone()
         if agreeing or conflicting:
             notes.append(f"{agreeing} second answers agree with the first one, {conflicting} conflict (view conflicts)")
+    if has_table(connection, "main", "batches"):
+        (open_ones,) = connection.execute("SELECT count(*) FROM batches WHERE closed_at IS NULL").fetchone()
+        if open_ones:
+            notes.append(f"{open_ones} open batches, whose answers are still to come (hatevolution batch status)")
     (intents,) = connection.execute("SELECT count(*) FROM intents").fetchone()
     if intents:
         notes.append(f"{intents} requests whose outcome is not recorded (hatevolution status lists them)")

@@ -174,3 +174,4 @@ SETTLED_INTENTS: Final = (
     "WHERE s.ended_at IS NOT NULL AND m.ended_at IS NULL) "
     f"AND NOT EXISTS (SELECT 1 FROM src.intents AS s WHERE {_SAME_INTENT})"
 )
+OPEN_BATCHES: Final = "SELECT count(*) FROM src.batches WHERE closed_at IS NULL"

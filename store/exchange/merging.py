@@ -70,6 +70,9 @@ class Merged:
     """Answers to keys that have theirs already, and that say something else."""
     kept_apart: int = 0
     """Of the last two, those that the destination had not kept yet."""
+    open_batches: int = 0
+    """Batches of the source that are not collected yet. They stay where they are: collected there, their answers come
+    along with the next merge; carried along, two stores would collect them, or each think the other does."""
 
 
 @dataclass(kw_only=True)
@@ -188,6 +191,8 @@ def _merge_one(store: WritableStore, path: Path, name: str, conflicts: list[Conf
             connection.execute(sql.SETTLED_INTENTS)
             result.intents = connection.execute(sql.INTENT_ROWS).rowcount
             connection.execute(sql.RUN_ENDS)
+            if has_table(connection, "src", "batches"):
+                result.open_batches = connection.execute(sql.OPEN_BATCHES).fetchone()[0]
             result.verdicts, result.verdicts_apart = merge_verdicts(connection, name)
     finally:
         connection.execute("DROP VIEW IF EXISTS temp.candidates")

@@ -62,7 +62,8 @@ _FRAME = len('{"custom_id":"hb0123456789ab-0","method":"POST","url":"/v1/chat/co
 )
 def test_every_request_is_in_one_file_and_no_file_is_too_large(sizes: list[int], most: int, most_bytes: int) -> None:
     """In order, none twice, none lost; and a new file is begun only where the next request did not fit."""
-    limits, too_large = Limits(most, most_bytes), []
+    limits = Limits(most, most_bytes)
+    too_large: list[int] = []
     requests = [(number, f'"{"x" * size}"') for number, size in enumerate(sizes)]
     with tempfile.TemporaryDirectory() as folder:
 

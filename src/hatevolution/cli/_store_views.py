@@ -40,6 +40,12 @@ def show_merge(report: MergeReport) -> None:
         ]
         told = ", ".join(f"{number:,} {what}" for number, what in parts if number)
         _say(f"{source.source}: {told or 'nothing new'}")
+    for source in report.sources:
+        if source.open_batches:
+            _say(
+                f"{source.source}: {source.open_batches:,} batches are not collected yet and stay there; collect them "
+                f"there and merge again before {report.store} is asked the same."
+            )
     new = sum(source.answers for source in report.sources)
     apart = sum(source.kept_apart for source in report.sources)
     _say(

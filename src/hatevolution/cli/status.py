@@ -84,6 +84,7 @@ def status_report(path: Path) -> dict[str, Any]:
             "cells": [cell._asdict() for cell in status.cells(connection)],
             "spend": [item._asdict() for item in status.spend(connection)],
             "possibly_unrecorded": [item._asdict() for item in status.unrecorded(connection, live)],
+            "open_batches": [item._asdict() for item in status.open_batches(connection)],
             "failures": [item._asdict() for item in status.failures(connection)],
             "runs": [item._asdict() for item in status.runs(connection)],
             "writer": writer,
@@ -107,6 +108,11 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
         f"{sum(cell.total for cell in cells) - pending} of {sum(cell.total for cell in cells)} sentences recorded, "
         f"{pending} pending; {spent:.4f} USD spent."
     )
+    for item in report["open_batches"]:
+        console.print(
+            f"{item['sentences']} sentences of {one_line(item['model'], 80)} are in open batches (hatevolution batch "
+            f"status)."
+        )
     if report["writer"]:
         console.print(f"A run is writing now (process {report['writer'].get('pid')}).")
     elif report["runs"] and report["runs"][-1]["outcome"] is None:
