@@ -182,7 +182,7 @@ class _Runner:
             return Here(Serving(environ, logs, tell=self._tell, redact=self._redactor.text))
         from hatevolution.runner.ray_cluster.crew import RayCrew
 
-        return RayCrew(self._options.ray, environ, logs, tell=self._tell)
+        return RayCrew(self._options.ray, environ, logs, tell=self._tell, redact=self._redactor.text)
 
     def carry_out(self, display: Callable[..., AbstractContextManager[None]] | None) -> RunResult:
         try:

@@ -15,9 +15,10 @@ from hatevolution.runner.limits import Cooldown, Throttle
 from hatevolution.runner.preflight import Problem
 from hatevolution.runner.provenance import utc_now
 from hatevolution.runner.ray_cluster.connect import connected, nodes
+from hatevolution.runner.ray_cluster.dealing import Dealer, chunk_of
 from hatevolution.runner.ray_cluster.gate import Gate
 from hatevolution.runner.ray_cluster.hand import Hand
-from hatevolution.runner.ray_cluster.lane import ClusterLane, chunk_of
+from hatevolution.runner.ray_cluster.lane import ClusterLane
 from hatevolution.runner.ray_cluster.messages import Event, Order
 from hatevolution.runner.ray_cluster.placing import needs
 from hatevolution.runner.source import Source
@@ -57,9 +58,19 @@ class RayCrew:
         environ: The environment variables of this process; only API keys go to the workers.
         logs: Folder for the logs of servers.
         tell: Is told what happens.
+        redact: Takes secrets out of texts.
     """
 
-    def __init__(self, options: RayOptions, environ: Mapping[str, str], logs: Path, *, tell: Listeners) -> None:
+    def __init__(
+        self,
+        options: RayOptions,
+        environ: Mapping[str, str],
+        logs: Path,
+        *,
+        tell: Listeners,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._redact = redact
         self._options = options
         self._environ = environ
         self._logs = logs
@@ -169,24 +180,25 @@ class RayCrew:
                 refuse=refuse,
             )
 
+        source = Source(
+            connect(kit.store),
+            config.name,
+            list(job.pending),
+            limit=kit.limit,
+            page_size=min(_PAGE[1], max(_PAGE[0], 2 * chunk)),
+            batch_size=chunk,
+            executor=kit.executor,
+            writer=kit.writer if config.price is None else None,
+            now=utc_now,
+        )
+        state = LaneState(config.name, config.label, total, datasets=list(job.pending))
         lane = self._lanes[config.name] = ClusterLane(
             config,
-            source=Source(
-                connect(kit.store),
-                config.name,
-                list(job.pending),
-                limit=kit.limit,
-                page_size=min(_PAGE[1], max(_PAGE[0], 2 * chunk)),
-                batch_size=chunk,
-                executor=kit.executor,
-                writer=kit.writer if config.price is None else None,
-                now=utc_now,
-            ),
-            chunk=chunk,
+            dealer=Dealer(source, chunk, state),
             window=window,
             writer=kit.writer,
             make_gate=gate,
-            state=LaneState(config.name, config.label, total, datasets=list(job.pending)),
+            state=state,
             listeners=self._tell,
         )
         return lane
@@ -238,13 +250,14 @@ class RayCrew:
 
     def lost(self, hand: Hand, why: str) -> None:
         """See :class:`Master`."""
+        why = self._redact(why)
         for name in self._hands[hand]:
             if name in self._lanes:
                 self._lanes[name].detach(hand, why)
 
     def gone(self, hand: Hand, why: str) -> None:
         """See :class:`Master`."""
-        self._gone[hand] = why
+        why = self._gone[hand] = self._redact(why)
         self._changed.set()
         self._tell("worker_gone", why=why)
         for name in self._hands[hand]:

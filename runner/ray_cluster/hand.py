@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 import hatevolution
@@ -154,10 +155,13 @@ class Hand:
         self._unsaid.append(message)
 
     def _say(self) -> None:
+        from ray.exceptions import RayError
+
         messages: Sequence[ToWorker]
         messages, self._unsaid = self._unsaid, []
         if messages and self.report is not None:
-            self._actor.tell.remote(messages)
+            with contextlib.suppress(RayError):  # a death is told by its events
+                self._actor.tell.remote(messages)
 
     async def end(self) -> None:
         """End it at once; the servers that it started end with it."""
@@ -168,7 +172,8 @@ class Hand:
             await asyncio.gather(self._task, return_exceptions=True)
         self.report = None
         if self._actor is not None:
-            ray.kill(self._actor)
+            with contextlib.suppress(ray.exceptions.RayError, RuntimeError, ValueError):  # Ray may be gone already
+                ray.kill(self._actor)
             self._actor = None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from hatevolution.errors import FailureKind, RequestFailure
@@ -31,16 +30,13 @@ if TYPE_CHECKING:
 
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.runner.events import LaneState, Listeners
+    from hatevolution.runner.ray_cluster.dealing import Dealer
     from hatevolution.runner.ray_cluster.gate import Gate
     from hatevolution.runner.ray_cluster.hand import Hand
     from hatevolution.runner.ray_cluster.messages import Key
-    from hatevolution.runner.source import Source
     from hatevolution.store.writer import GroupCommitWriter
 
 __all__ = ["ClusterLane"]
-
-_DEATHS = 5
-"""A sentence that was out at so many workers when they died is taken to be their cause, and stays pending."""
 
 
 class ClusterLane:
@@ -48,8 +44,7 @@ class ClusterLane:
 
     Args:
         config: The model.
-        source: Its pending sentences; a batch is one chunk.
-        chunk: Sentences of a chunk.
+        dealer: Its pending sentences.
         window: Sentences that a worker can have in flight.
         writer: The store's, the only one.
         make_gate: Makes the keeper of limits and money, given what to call when it has to refuse.
@@ -61,8 +56,7 @@ class ClusterLane:
         self,
         config: ModelConfig,
         *,
-        source: Source,
-        chunk: int,
+        dealer: Dealer,
         window: int,
         writer: GroupCommitWriter,
         make_gate: Callable[[Callable[[RequestFailure], None]], Gate],
@@ -70,9 +64,8 @@ class ClusterLane:
         listeners: Listeners,
     ) -> None:
         self._config = config
-        self._source = source
-        self._chunk = chunk
-        self._most_out = window + 2 * chunk
+        self._dealer = dealer
+        self._most_out = window + 2 * dealer.chunk
         self._writer = writer
         self._gate = make_gate(self.stop)
         self._tell = listeners
@@ -81,10 +74,6 @@ class ClusterLane:
         """What ended the lane before its work was done; None where nothing did."""
         self._stopping = False
         self._stations: dict[Hand, Station] = {}
-        self._again: deque[Out] = deque()
-        """What came back unasked, or was out at workers that died."""
-        self._deaths: Counter[Key] = Counter()
-        self._dry = False
         self._running = False
         self._changed = asyncio.Event()
         self._why_no_worker = "waiting for a worker of the cluster"
@@ -111,13 +100,7 @@ class ClusterLane:
         if not station.ended:
             self._tell("worker_lost", model=self._config.name, sentences=len(station.out), why=why)
         self._gate.lost(station)
-        for key, out in station.out.items():
-            self._deaths[key] += 1
-            if self._deaths[key] < _DEATHS:
-                self._again.append(out)
-            else:
-                self._settle(out)
-                self.state.give_up(1, f"{FailureKind.TRANSIENT}: {_DEATHS} workers died while it was out ({why})")
+        self._dealer.survived(station, why)
         self._show()
         self._changed.set()
 
@@ -167,7 +150,7 @@ class ClusterLane:
             self._running = False
             await self._gate.close()
             self._let_go()
-            await self._source.close()
+            await self._dealer.close()
             state.ended_at, state.in_flight, state.paused_until = loop.time(), 0, None
             if self.stopped is not None:
                 state.phase, state.why = "stopped", str(self.stopped)
@@ -177,7 +160,7 @@ class ClusterLane:
     def _over(self) -> bool:
         if self._stopping:
             return True
-        return self._dry and not self._again and not any(station.out for station in self._stations.values())
+        return self._dealer.empty and not any(station.out for station in self._stations.values())
 
     async def _next_change(self) -> None:
         try:
@@ -206,20 +189,20 @@ class ClusterLane:
             free = [station for station in self._stations.values() if self._has_room(station)]
             if not free:
                 return
-            outs = await self._take()
+            outs = await self._dealer.deal()
             if not outs:
                 return
             # Reading may have taken a while: whoever was free may be gone.
             there = [station for station in free if self._stations.get(station.worker) is station and not station.ended]
             if not there or self._stopping:
-                self._again.extendleft(reversed(outs))
+                self._dealer.back(outs)
                 continue
             station = min(there, key=lambda one: len(one.out))
             station.out.update(((out.item.dataset, out.item.sentence), out) for out in outs)
             station.worker.tell(Chunk(self._config.name, [out.item for out in outs]))
 
     def _has_room(self, station: Station) -> bool:
-        return not station.ended and len(station.out) + self._chunk <= self._most_out
+        return not station.ended and len(station.out) + self._dealer.chunk <= self._most_out
 
     async def _room(self) -> None:
         writer = self._writer
@@ -228,23 +211,6 @@ class ClusterLane:
         await writer.room()
         if writer.disk_full:
             self.stop(RequestFailure(FailureKind.PERMANENT, "the disk of the store is full"))
-
-    async def _take(self) -> list[Out]:
-        """Return the next chunk; empty where there is none."""
-        if self._again:
-            dataset = self._again[0].item.dataset
-            outs: list[Out] = []
-            while self._again and len(outs) < self._chunk and self._again[0].item.dataset == dataset:
-                outs.append(self._again.popleft())
-            return outs
-        if self._dry:
-            return []
-        taken = self._source.take() or await self._source.next()
-        if taken is None:
-            self._dry = True
-            return []
-        items, page = taken
-        return [Out(item, page) for item in items]
 
     async def _homecoming(self) -> None:
         """Tell the workers that this was all, and wait for what they still have to say."""
@@ -255,16 +221,11 @@ class ClusterLane:
             await self._changed.wait()
 
     def _let_go(self) -> None:
-        """Settle what was not asked. What workers were asking when they were cut off keeps its intent."""
-        while self._again:
-            self._settle(self._again.popleft())
+        """What workers were asking when they were cut off keeps its intent."""
         for station in self._stations.values():
             if not station.ended:
                 self._gate.lost(station)
         self._stations.clear()
-
-    def _settle(self, out: Out) -> None:
-        self._source.settled(out.page, 1)
 
     # -- what workers say --------------------------------------------------------------------------------------------
 
@@ -292,10 +253,9 @@ class ClusterLane:
     def _hear_of_lane(self, station: Station, message: Any) -> None:
         if isinstance(message, GivenUp):
             for out in self._back(station, message.keys):
-                self._settle(out)
-                self.state.give_up(1, message.why)
+                self._dealer.give_up(out, message.why)
         elif isinstance(message, Unasked):
-            self._again.extend(self._back(station, message.keys))
+            self._dealer.back(self._back(station, message.keys))
         elif isinstance(message, Cool):
             self._cool(station, message)
         elif isinstance(message, Event):
@@ -312,7 +272,7 @@ class ClusterLane:
         self._writer.put(record)
         outs = self._back(station, [(item.dataset, item.sentence) for item in record.items])
         for out in outs:
-            self._settle(out)
+            self._dealer.settle(out)
         self.state.done += len(outs)
         if record.cost_usd is not None:
             self.state.spent_usd += record.cost_usd
@@ -338,7 +298,7 @@ class ClusterLane:
     def _ended(self, station: Station, message: Ended) -> None:
         """A worker's lane has ended: with all its work, or before it."""
         station.ended = True
-        self._again.extend(station.out.values())
+        self._dealer.back(station.out.values())
         station.out.clear()
         if message.crash is not None:
             self._tell("lane_crashed", model=self._config.name, why=message.crash)
@@ -371,15 +331,3 @@ class ClusterLane:
         if self.state.why != why:
             self._tell("paused", model=self._config.name, why=why)
         self.state.phase, self.state.why = "paused", why
-
-
-def chunk_of(config: ModelConfig, batch_size: int, total: int, workers: int) -> tuple[int, int]:
-    """Return how many sentences make a chunk, and how many a worker can have in flight.
-
-    A chunk is as much as a worker asks about at a time, within bounds, and small enough that the end of a small job is
-    shared by all.
-    """
-    window = config.endpoint.max_concurrency * batch_size
-    share = max(1, total // (4 * max(1, workers)))
-    chunk = max(batch_size, min(1_024, max(16, window), share))
-    return chunk - chunk % batch_size, window

@@ -341,7 +341,7 @@ def test_memory_of_the_driver_does_not_grow_with_the_work(tmp_path: Path) -> Non
         while True:
             await asyncio.sleep(0.05)
             out = sum(len(station.out) for station in lanes[0]._stations.values())
-            most = max(most, out + len(lanes[0]._source._ready) * lanes[0]._chunk)
+            most = max(most, out + len(lanes[0]._dealer._source._ready) * lanes[0]._dealer.chunk)
 
     run_virtually(run_cluster(tmp_path / "s.db", [(model(**FREE), Puppet(latency_s=0.02), 5_000)], meanwhile=look))
     assert 0 < most <= 2 * (8 + 2 * 16) + 2 * 512

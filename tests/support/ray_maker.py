@@ -180,7 +180,7 @@ async def run_cluster(
     run = f"{RUN}-ray-{next(_runs)}"
     listeners = Listeners([lambda event, **fields: events.append((event, fields))])
     budget = Budget(budget_usd)
-    crew = RayCrew(RayOptions(workers=workers), environ or {}, path.with_suffix(".servers"), tell=listeners)
+    crew = RayCrew(RayOptions(workers=workers), environ or {}, path.with_suffix(".servers"), tell=listeners, redact=str)
     around = cluster.around({config.name: puppet for config, puppet, _ in models})
     with around, WritableStore(path, run) as store, ThreadPoolExecutor(4) as executor:
         fill(
