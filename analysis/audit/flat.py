@@ -46,7 +46,8 @@ ANSWER: Final[Columns] = {
     "finish_reason": pl.String,
     "truncated": pl.Boolean,
     "attempts": pl.Int64,
-    "completion_tokens": pl.Int64,
+    "completion_tokens": pl.Int64,  # of this answer alone, where they are known
+    "request_completion_tokens": pl.Int64,  # of all sentences of the request together
     "served_model": pl.String,
     "received_at": pl.String,
     "run": pl.String,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from hatevolution.analysis.audit.readers import BROKEN
 from hatevolution.analysis.audit.records import ANSWER_COLUMNS, ANSWER_FROM, AnswerRow, complete
-from hatevolution.analysis.audit.selection import in_text
+from hatevolution.analysis.audit.selection import in_text, names_condition
 from hatevolution.analysis.audit.words import Piece, differing_words
 from hatevolution.store.text import decode
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hatevolution.analysis.audit.store_view import StoreView
 
-__all__ = ["CHANGES", "Change", "PairRow", "pairs"]
+__all__ = ["CHANGES", "Change", "PairRow", "count_pairs", "pairs"]
 
 Change = Literal["flip", "hallucination", "recovery", "both-broken", "same", "incomplete"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
@@ -88,6 +88,31 @@ def pairs(view: StoreView, changes: Sequence[Change] | None = None) -> Iterator[
                 for row in _answered(view, model, dataset, batch):
                     if (changes is None or row.change in changes) and _selected(view, row):
                         yield row
+
+
+def count_pairs(view: StoreView, changes: Sequence[Change] | None = None) -> int:
+    """Return how many pairs :func:`pairs` yields; SQLite counts them where no answer has to be read for that."""
+    selection = view.selection
+    if (
+        changes is not None
+        or (selection.outcomes, selection.kinds, selection.statuses, selection.search) != (None,) * 4
+    ):
+        return sum(1 for _ in pairs(view, changes))
+    models, datasets = names_condition("m.model", tuple(view.readers)), names_condition("a.dataset", selection.datasets)
+    conditions = [part for part in (models, datasets) if part is not None]
+    if view.sentences_chosen:
+        conditions.append(("(a.dataset, a.sentence) IN (SELECT dataset, sentence FROM temp.chosen)", []))
+    asked = (
+        "EXISTS (SELECT 1 FROM predictions AS p WHERE p.model = m.model AND p.dataset = a.dataset AND p.sentence = {})"
+    )
+    row = view.connection.execute(
+        "SELECT count(*) FROM sentences AS a JOIN sentences AS b ON b.dataset = a.dataset AND b.pair = a.pair "  # noqa: S608 - constants
+        f"AND b.role = 'neologism' CROSS JOIN models AS m WHERE a.role = 'original' AND "
+        f"({asked.format('a.sentence')} OR {asked.format('b.sentence')})"
+        f"{''.join(f' AND {part}' for part, _ in conditions)}",
+        [value for _, values in conditions for value in values],
+    ).fetchone()
+    return int(row[0])
 
 
 def _ids(view: StoreView, dataset: str) -> Iterator[list[_Ids]]:

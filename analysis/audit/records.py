@@ -48,6 +48,9 @@ class AnswerRow(NamedTuple):
     """Whether the input was cut to fit the model."""
     attempts: int
     completion_tokens: int | None
+    """Of this answer; None where the endpoint counts whole requests and this one carried several sentences."""
+    request_completion_tokens: int | None
+    """Of the whole request, all its sentences together."""
     served_model: str | None
     received_at: str | None
     run: str
@@ -60,7 +63,7 @@ class AnswerRow(NamedTuple):
 ANSWER_COLUMNS: Final = (
     "p.model, p.dataset, p.sentence, s.text, s.gold, s.year, s.pair, s.role, s.type, s.functionality, s.target, "
     "p.status, p.raw_text, p.scores, p.finish_reason, p.truncated, p.attempts, "
-    "coalesce(p.completion_tokens, r.completion_tokens), r.served_model, r.received_at, p.run"
+    "p.completion_tokens, r.completion_tokens, r.served_model, r.received_at, p.run"
 )
 ANSWER_FROM: Final = (
     "JOIN sentences AS s ON s.dataset = p.dataset AND s.sentence = p.sentence "

@@ -128,6 +128,10 @@ class StoreView:
                 raise StoreError(f"{self.path} can't be read: {error}.") from None
         return self._found
 
+    def count(self) -> int:
+        """Return how many answers the selection has."""
+        return sum(cell.answers for cell in self.find())
+
     def _by_outcome(self) -> Callable[..., Sequence[bool]] | None:
         wanted = self.selection.outcomes
         if wanted is None:

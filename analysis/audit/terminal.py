@@ -105,6 +105,7 @@ def _pair(row: PairRow, number: int, cut: int) -> list[Text]:
         else:
             said = _said("  answer", answer.raw_text, cut)
             lines.append(said.append("   read as ").append_text(_outcome(answer)))
+            lines += _scores(answer, cut)
     return lines
 
 

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hatevolution.analysis.audit import flat
-from hatevolution.analysis.audit.comparing import Differing, disagreements
+from hatevolution.analysis.audit.comparing import Differing, count_disagreements, disagreements
 from hatevolution.analysis.audit.kinds import count_kinds
-from hatevolution.analysis.audit.pairs import pairs
+from hatevolution.analysis.audit.pairs import count_pairs, pairs
 from hatevolution.analysis.audit.rules import KINDS
 
 if TYPE_CHECKING:
@@ -32,10 +32,15 @@ class Page:
     number: int
     """From 1."""
     size: int
-    total: int | None
-    """Rows of the whole view; None where counting them would mean to read the whole store."""
+    count: Callable[[], int]
+    """Tells the number of rows of the whole view."""
     more: bool
     """Whether rows follow."""
+
+    @property
+    def total(self) -> int:
+        """Rows of the whole view; may take longer than the page did, so a page is shown before it is asked for this."""
+        return self.first + len(self.rows) - 1 if self.rows and not self.more else self.count()
 
     @property
     def first(self) -> int:
@@ -50,7 +55,8 @@ class View:
     name: ViewName
     columns: flat.Columns
     """Of its rows in files."""
-    total: int | None
+    count: Callable[[], int]
+    """Number of its rows; costs time where they are not found one and all before the first page is."""
     rows: Callable[[int, int | None], Iterator[Any]]
     """Offset and most rows (None: all) -> rows, each with a method ``as_json``."""
     flatten: Callable[[Iterable[Any]], Iterator[dict[str, Any]]]
@@ -59,7 +65,7 @@ class View:
     def page(self, number: int, size: int) -> Page:
         """Return a page; ``number`` counts from 1."""
         rows = list(self.rows((number - 1) * size, size + 1))
-        return Page(rows=rows[:size], number=number, size=size, total=self.total, more=len(rows) > size)
+        return Page(rows=rows[:size], number=number, size=size, count=self.count, more=len(rows) > size)
 
     def flat_rows(self) -> Iterator[dict[str, Any]]:
         """Yield all rows as they stand in files."""
@@ -82,14 +88,15 @@ def open_view(
         ConfigError: There is no such policy.
     """
     if name == "answers":
-        total = sum(cell.answers for cell in store.find())
-        return View(name=name, columns=flat.ANSWER, total=total, rows=store.rows, flatten=flat.flat_answers)
+        return View(
+            name=name, columns=flat.ANSWER, count=store.count, rows=store.rows, flatten=flat.flat_answers
+        )  # fmt: skip
     if name == "kinds":
         counts = count_kinds(store)
         return View(
             name=name,
             columns=flat.KIND,
-            total=len(counts),
+            count=lambda: len(counts),
             rows=lambda offset, limit: islice(counts, offset, None if limit is None else offset + limit),
             flatten=flat.flat_kinds,
         )
@@ -97,7 +104,7 @@ def open_view(
         return View(
             name=name,
             columns=flat.PAIR,
-            total=None,
+            count=lambda: count_pairs(store, changes),
             rows=_paged(lambda: pairs(store, changes)),
             flatten=flat.flat_pairs,
         )
@@ -105,13 +112,12 @@ def open_view(
         return View(
             name=name,
             columns=flat.DISAGREEMENT,
-            total=None,
+            count=lambda: count_disagreements(store),
             rows=_paged(lambda: disagreements(store)),
             flatten=flat.flat_disagreements,
         )
     differing = Differing(store, second or store.selection.parser)
-    total = sum(cell.answers for cell in store.find())
-    return View(name=name, columns=flat.READINGS, total=total, rows=differing.rows, flatten=flat.flat_readings)
+    return View(name=name, columns=flat.READINGS, count=store.count, rows=differing.rows, flatten=flat.flat_readings)
 
 
 def _paged(rows: Callable[[], Iterator[Any]]) -> Callable[[int, int | None], Iterator[Any]]:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from audit_maker import HOSTILE, hostile_store, spoken_store
 from statsmodels.stats.proportion import proportion_confint
-from store_maker import Made, MadeSentence, generate
+from store_maker import Made, MadePrediction, MadeSentence, Maker, generate
 
 from hatevolution.cli import main
 from hatevolution.store.lock import WriterLock
@@ -60,7 +60,65 @@ def test_broken_answers_page_by_page(made: Made, run: Any) -> None:
     pages = -(-broken // 50)
     last = run("--store", made.path, "--page-size", 50, "--page", pages)[1]
     assert last.endswith(f" to {broken} of {broken} broken answers, read by the policy paper.\n")
-    assert run("--store", made.path, "--page", 10**6)[1] == "There is no page 1000000.\n"
+    code, out, err = run("--store", made.path, "--page-size", 50, "--page", 10**6)
+    assert (code, out) == (2, "") and f"There is no page 1000000: the last one is {pages} (--page-size 50)." in err
+    assert run("--store", made.path, "--page", 10**6, "--json")[:2] == (2, "")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[], ["--dataset", "paired"], ["--label", "toxic"], ["--change", "flip"], ["--parsed", "broken"], ["--year", 2021]],
+)
+def test_pairs_have_a_total(made: Made, run: Any, tmp_path: Path, more: list[object]) -> None:
+    out = run("--store", made.path, "--pairs", "--page-size", 2, *more)[1]
+    assert run("--store", made.path, "--pairs", *more, "--export", tmp_path / "x.jsonl")[0] == 0
+    rows = len((tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines())
+    assert rows > 2 and out.endswith(f"1 to 2 of {rows} pairs. Next: --page 2\n")
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--label", "toxic"], ["--year", "2017-2019"], ["--search", "some"], ["--parser", "strict"]]
+)
+def test_disagreements_have_a_total(made: Made, run: Any, more: list[object]) -> None:
+    view = ["--store", made.path, "--disagreements", *more]
+    found = json.loads(run(*view, "--page-size", 10_000, "--json")[1])
+    out = run(*view, "--page-size", 2)[1]
+    assert len(found["rows"]) > 2 and not found["more"]
+    assert out.endswith(f"1 to 2 of {len(found['rows'])} sentences that models label differently. Next: --page 2\n")
+
+
+def test_pairs_show_what_a_classifier_said(tmp_path: Path, run: Any) -> None:
+    maker = Maker(tmp_path / "s.db")
+    pair = [MadeSentence(id=role, gold="toxic", pair="1", role=role) for role in ("original", "neologism")]
+    maker.dataset("paired", pair)
+    maker.model("scorer", parser="paper-threshold")
+    maker.predictions(
+        MadePrediction(model="scorer", dataset="paired", sentence=s.id, outcome="toxic", scores='{"TOXICITY": 0.8125}')
+        for s in pair
+    )
+    out = run("--store", maker.done().path, "--pairs")[1]
+    assert out.count('{"TOXICITY": 0.8125}') == 2
+
+
+def test_tokens_of_a_list_are_not_those_of_a_sentence(tmp_path: Path, run: Any) -> None:
+    maker = Maker(tmp_path / "s.db")
+    maker.dataset("plain", [MadeSentence(id=name) for name in "abc"])
+    maker.model("m")
+    maker.answers("m", "plain", ["invalid"] * 3)
+    maker.connection.execute("DROP TRIGGER predictions_are_final")
+    for response, tokens in ((1, 40), (2, 7)):
+        maker.connection.execute(
+            "INSERT INTO responses (response, run, received_at, latency_s, base_url, completion_tokens, body) "
+            "VALUES (?, (SELECT run FROM runs), '2026-01-01T00:00:00Z', 0.1, 'http://x', ?, '{}')",
+            (response, tokens),
+        )
+    maker.connection.execute("UPDATE predictions SET response = 1 WHERE sentence IN ('a', 'b')")
+    maker.connection.execute("UPDATE predictions SET response = 2, completion_tokens = 7 WHERE sentence = 'c'")
+    assert run("--store", maker.done().path, "--export", tmp_path / "x.jsonl")[0] == 0
+    rows = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["completion_tokens"], row["request_completion_tokens"]) for row in rows] == [
+        (None, 40), (None, 40), (7, 7),
+    ]  # fmt: skip
 
 
 def test_nothing_found(made: Made, run: Any) -> None:

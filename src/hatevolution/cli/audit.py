@@ -13,6 +13,8 @@ from hatevolution.cli._audit_options import filters, selection_of
 from hatevolution.cli.options import names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hatevolution.analysis.audit.selection import Selection
     from hatevolution.analysis.audit.views import Page, View, ViewName
 
@@ -118,6 +120,10 @@ def _show(store: Path, name: ViewName, options: dict[str, Any]) -> None:
             if not options["as_json"]:
                 return
         page = view.page(options["page"], options["page_size"] or (1000 if name == "kinds" else 20))
+        if not page.rows and page.number > 1:
+            pages = -(-page.total // page.size)
+            last = f"the last one is {pages}" if pages else "there is nothing to show"
+            raise click.UsageError(f"There is no page {page.number}: {last} (--page-size {page.size}).")
         if options["as_json"]:
             click.echo(json.dumps(document(view, page, shown), indent=1, allow_nan=False))
         else:
@@ -144,12 +150,18 @@ def _print(view: View, page: Page, selection: Selection, cut: int) -> None:
     )
     for renderable in render(view.name, page, cut):
         console.print(renderable, soft_wrap=not terminal and view.name != "kinds")
-    console.print(_footer(view, page, selection))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    if terminal and sys.stdin.isatty() and text.count("\n") >= real.height:
-        click.echo_via_pager(text, color=True)
-    else:
-        click.echo(text, nl=False)
+
+    def parts() -> Iterator[str]:
+        yield text
+        yield _footer(view, page, selection) + "\n"  # last: the total may take longer than the page
+
+    if terminal and sys.stdin.isatty() and text.count("\n") >= real.height - 1:
+        click.echo_via_pager(parts(), color=True)
+        return
+    for part in parts():
+        click.echo(part, nl=False)
+        sys.stdout.flush()
 
 
 def _footer(view: View, page: Page, selection: Selection) -> str:
@@ -163,11 +175,10 @@ def _footer(view: View, page: Page, selection: Selection) -> str:
     if view.name == "answers" and selection.outcomes is not None:
         what = f"{selection.parsed} {what}" if selection.kinds is None else f"broken {what}"
     if not page.rows:
-        return f"No {what}." if page.number == 1 else f"There is no page {page.number}."
+        return f"No {what}."
     last = page.first + len(page.rows) - 1
-    total = "" if page.total is None else f" of {page.total}"
     more = f" Next: --page {page.number + 1}" if page.more else ""
-    return f"{page.first} to {last}{total} {what}.{more}"
+    return f"{page.first} to {last} of {page.total} {what}.{more}"
 
 
 from hatevolution.cli._audit_label import label  # noqa: E402 - a subcommand of this very group
