@@ -21,7 +21,7 @@ __all__ = ["Hand", "Master"]
 _RESTARTS = 20
 """How often Ray starts a worker again, wherever there is room; the deaths of nodes that are taken away don't count."""
 
-_AHEAD = 8
+_AHEAD = 4
 """Batches that a worker may have sent and the driver has not read: then the worker's lanes pause."""
 
 _PAUSE_S = 0.5

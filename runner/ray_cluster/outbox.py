@@ -17,8 +17,8 @@ _COALESCE_S = 0.005
 """How long the first message of a batch waits for others: an object of Ray's costs both sides a millisecond."""
 
 _BATCH = 512
-_BACKLOG = 2_048
-"""Messages that may wait before the lanes pause."""
+_BACKLOG = 64
+"""Fewest messages that may wait before the lanes pause."""
 
 _OWN = frozenset({"paused", "lane_stopped"})
 """Events that the driver tells by itself, once, instead of once for each worker."""
@@ -34,6 +34,12 @@ class Outbox:
         self._waiting: list[Any] = []
         self._filled = asyncio.Event()
         self._emptied = asyncio.Event()
+        self._backlog = _BACKLOG
+
+    def allow(self, requests: int) -> None:
+        """Let so many messages wait as belong to twice the requests that may be in flight: all of it dies with us."""
+        # A request that needed leave makes two more messages than its answer.
+        self._backlog = max(_BACKLOG, 2 * 3 * requests)
 
     def send(self, message: Any) -> None:
         """Add a message."""
@@ -61,7 +67,7 @@ class Outbox:
     @property
     def full(self) -> bool:
         """Whether the driver is far behind (its disk, its network): the lanes pause."""
-        return len(self._waiting) >= _BACKLOG
+        return len(self._waiting) >= self._backlog
 
     async def room(self) -> None:
         """Wait until the driver has taken what is here."""

@@ -118,6 +118,7 @@ class Worker:
             environ.setdefault("RAY_ADDRESS", ray.get_runtime_context().gcs_address)
         self._redactor = Redactor.of(environ, *order.keys)
         self._gated = order.gated
+        self._outbox.allow(sum(config.endpoint.max_concurrency for config, _, _ in order.models))
         self._serving = Serving(
             environ, log_folder(order.logs), tell=Listeners([self._outbox.tell]), redact=self._redactor.text
         )

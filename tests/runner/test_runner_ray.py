@@ -15,7 +15,7 @@ from fake_vllm import FakeVllm
 from ray_maker import FakeCluster, run_cluster
 from run_files import Project, hatevolution
 from run_maker import Puppet, failure, model, reply
-from virtual_loop import run_virtually
+from virtual_loop import START_S, run_virtually
 
 from hatevolution.adapters.models import openai_endpoint, perspective
 from hatevolution.adapters.secrets import DEFAULT_KEYS
@@ -273,6 +273,31 @@ def test_a_dead_server_is_probed_and_nobodys_attempts_are_used(tmp_path: Path) -
     assert done.count("predictions") == 1_600
     assert done.states[0].given_up == 0
     assert len(done.told("server_down")) == 2
+
+
+def test_a_worker_that_alone_cannot_reach_the_server_gives_its_share_to_others(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+
+    def cut_off() -> None:
+        running = cluster.actors[0]._worker._lanes.get("m")
+        task = asyncio.current_task()
+        if running is not None and asyncio.get_running_loop().time() > START_S + 2:
+            pool = running.admission.pool
+            if task in pool._probes or task in pool.endpoints[0].asking:
+                raise failure("unreachable")
+
+    def answer(_number: int, items: Any, _url: str) -> Reply:
+        cut_off()
+        return reply(items)
+
+    puppet = Puppet(answer, latency_s=0.1, probes=lambda _url: cut_off())
+    config = model(endpoint={"max_concurrency": 8, "give_up_after_s": 5})
+    done = run_virtually(run_cluster(tmp_path / "s.db", [(config, puppet, 2_000)], cluster=cluster))
+    assert done.count("predictions") == 2_000
+    assert done.states[0].phase == "done"
+    assert done.states[0].given_up == 0
+    assert done.count("intents") == 0
+    assert len(done.told("server_down")) == 2  # down, and given up
 
 
 def test_sentences_that_fail_stay_pending_with_their_reason(tmp_path: Path) -> None:
