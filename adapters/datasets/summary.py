@@ -27,6 +27,10 @@ class Summary(NamedTuple):
     without_year: int
     """Sentences without one, in a set that has years."""
     functionalities: int
+    empty: int
+    """Sentences without a text, or of blanks alone: there is nothing to classify in them."""
+    first_empty: str | None
+    """Id of the first of them."""
     agreement: Agreement | None
     """Of the annotators of pairs; None for other sets."""
 
@@ -40,10 +44,13 @@ def summarise(located: LocatedDataset) -> Summary:
     labels: Counter[Label | None] = Counter()
     years: Counter[int] = Counter()
     functionalities, pairs = set(), set()
+    empty: list[str] = []
     annotators = located.layout.columns.annotators
     votes: list[tuple[str, ...]] = []
     for sentence in located.sentences():
         labels[sentence.gold] += 1
+        if not sentence.text.strip():
+            empty.append(sentence.id)
         if sentence.year is not None:
             years[sentence.year] += 1
         functionalities.add(sentence.functionality)
@@ -59,5 +66,7 @@ def summarise(located: LocatedDataset) -> Summary:
         years=dict(sorted(years.items())),
         without_year=labels.total() - years.total() if years else 0,
         functionalities=len(functionalities - {None}),
+        empty=len(empty),
+        first_empty=empty[0] if empty else None,
         agreement=annotator_agreement(votes) if len(annotators) > 1 else None,
     )

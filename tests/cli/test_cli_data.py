@@ -86,6 +86,39 @@ def test_list_is_a_table_of_all_sets(data: Command) -> None:
     assert "https://github.com/rewire-online/singapore-online-attacks" in out
 
 
+def test_the_list_is_readable_at_80_columns(tmp_path: Path) -> None:
+    above, below = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "hatevolution", "data", "list"],
+        stdout=below, stdin=subprocess.DEVNULL, env={**os.environ, "COLUMNS": "80", "TERM": "dumb"},
+    )  # fmt: skip
+    os.close(below)
+    shown = b""
+    try:
+        while part := os.read(above, 65536):
+            shown += part
+    except OSError:
+        pass  # how a pseudo-terminal ends
+    assert process.wait(30) == 0
+    os.close(above)
+    lines = [line.rstrip() for line in shown.decode().splitlines()]
+    assert max(map(len, lines)) <= 80
+    for name in (*STUDY, *shipped_names("datasets")):
+        assert sum(line.split()[:1] == [name] for line in lines) == 1, name
+    (neobench,) = [line for line in lines if line.split()[:1] == ["neobench"]]
+    assert neobench.split()[1:] == ["680", "682", "none", "stated"]
+
+
+def test_texts_that_are_empty_are_noted(data: Command, tmp_path: Path) -> None:
+    toml = own_set(tmp_path, [["1", "a", "0"], ["2", "", "1"], ["3", "  ", "1"]])
+    code, out, _ = data("check", toml)
+    assert code == 0 and "note       2 sentences have no text, the first of them: 2" in out
+    found = json.loads(data("check", toml, "--json")[1])["datasets"][0]
+    assert (found["empty"], found["first_empty"]) == (2, "2")
+    fine = own_set(tmp_path, [["1", "a", "0"], ["2", "b", "1"]], "fine")
+    assert "no text" not in data("check", fine)[1]
+
+
 def test_list_as_json_and_of_some_sets(data: Command) -> None:
     code, out, err = data("list", "--json")
     assert (code, err) == (0, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["described", "show_check", "show_details", "show_table"]
 
 _NO_LICENCE = "none stated"
+_WIDE: Final = 150
+"""Columns of a terminal from which on all that is listed fits without breaking names and addresses."""
+_PADDING: Final = 4 * 3 + 2
+"""Columns of a terminal between and around the four columns of the narrow list."""
 _RELEASED = {True: " (as released)", False: " (another than the released one)", None: ""}
 
 
@@ -39,23 +43,35 @@ def described(config: DatasetConfig) -> dict[str, Any]:
 
 
 def show_table(sets: Sequence[DatasetConfig]) -> None:
-    """Print one line for each set."""
+    """Print one line for each set; on a narrow terminal without what the set's name or ``data list NAME`` says too."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    # A pipe has no width; lines that are folded at 80 characters can't be searched.
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 240)
+    narrow = console.width < _WIDE
     table = Table(box=box.SIMPLE)
-    for name in ("Name", "Title", "Licence", "Source"):
-        table.add_column(name, overflow="fold")
+    table.add_column("Name", overflow="fold", no_wrap=narrow)
     for name in ("Sentences", "In the paper"):
         table.add_column(name, justify="right", no_wrap=True)
+    if narrow:
+        # Left to itself, rich would take the room for long licences from the names.
+        taken = max(len(config.name) for config in sets) + len("SentencesIn the paper") + _PADDING
+        room = max(len("Licence"), console.width - taken)
+        table.add_column("Licence", overflow="ellipsis", no_wrap=True, max_width=room)
+    else:
+        for name in ("Title", "Licence", "Source"):
+            table.add_column(name, overflow="fold")
     for config in sets:
-        cells = (config.name, config.label, config.licence or _NO_LICENCE, config.source or "")
-        sizes = (_size(config.expected), _size(config.published))
-        table.add_row(*(Text(one_line(cell)) for cell in cells), *sizes)
-    # A pipe has no width; lines that are folded at 80 characters can't be searched.
-    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 240).print(table)
+        words = (config.label, config.licence or _NO_LICENCE, config.source or "")
+        shown = [Text(one_line(cell)) for cell in (words[1:2] if narrow else words)]
+        sizes = [_size(size, with_pairs=not narrow) for size in (config.expected, config.published)]
+        table.add_row(Text(one_line(config.name)), *sizes, *shown)
+    console.print(table)
+    if narrow:
+        click.echo("Title, whole licence, source, citation and files: hatevolution data list NAME")
 
 
 def show_details(sets: Sequence[DatasetConfig]) -> None:
@@ -91,7 +107,15 @@ def show_check(check: dict[str, Any]) -> None:
     lines += [("sha256", file["sha256"] + _RELEASED[file["released"]]) for file in check["files"]]
     lines += [("years", years), ("annotators", _agreement(check["agreement"]))]
     lines += [("note", warning) for warning in check["warnings"]]
+    if check["empty"]:
+        lines.append(("note", _without_text(check["empty"], check["first_empty"])))
     _block(f"{check['name']}  {check['sentences']:,} sentences ({', '.join(counts)})", lines)
+
+
+def _without_text(count: int, first: str) -> str:
+    if count == 1:
+        return f"one sentence has no text: {first}"
+    return f"{count:,} sentences have no text, the first of them: {first}"
 
 
 def _agreement(found: dict[str, Any] | None) -> str | None:
@@ -112,7 +136,7 @@ def _block(head: str, lines: Sequence[tuple[str, str | None]]) -> None:
             click.echo(f"  {name:<10} {one_line(text)}")
 
 
-def _size(size: Size) -> str:
+def _size(size: Size, *, with_pairs: bool = True) -> str:
     if size.sentences is None:
         return ""
-    return f"{size.sentences:,}" + (f" ({size.pairs:,} pairs)" if size.pairs else "")
+    return f"{size.sentences:,}" + (f" ({size.pairs:,} pairs)" if size.pairs and with_pairs else "")
