@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hatevolution.store.rows import insert_rows
-from hatevolution.store.text import decode, encode
+from hatevolution.store.text import decode, encode, visible
 
 if TYPE_CHECKING:
     import sqlite3
@@ -183,7 +183,7 @@ def settle_line(connection: sqlite3.Connection, row: BatchRow, line: int, outcom
     """Write down what came of a line."""
     connection.execute(
         "UPDATE batch_lines SET outcome = ?, result_id = coalesce(?, result_id) WHERE batch = ? AND line = ?",
-        [outcome, result_id, row.batch, line],
+        [outcome, None if result_id is None else visible(result_id[:200]), row.batch, line],
     )
 
 

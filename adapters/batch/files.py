@@ -111,21 +111,22 @@ def split(
         too_large: Takes what does not even fit into a file of its own.
     """
     file, keys = None, list[T]()
-    for key, body in requests:
-        if file is None:
-            file = begin()
-        if file.add(body):
-            keys.append(key)
-            continue
-        if keys:
+    try:
+        for key, body in requests:
+            if file is None:
+                file = begin()
+            fits = file.add(body)
+            if not fits and keys:
+                file.close()
+                yield file, keys
+                file, keys = begin(), []
+                fits = file.add(body)
+            if fits:
+                keys.append(key)
+            else:
+                too_large(key)
+    finally:
+        if file is not None:
             file.close()
-            yield file, keys
-            file, keys = begin(), []
-        if file.add(body):
-            keys.append(key)
-        else:
-            too_large(key)
-    if file is not None:
-        file.close()
-        if keys:
-            yield file, keys
+    if file is not None and keys:
+        yield file, keys

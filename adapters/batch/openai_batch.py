@@ -6,6 +6,7 @@ for, not created again, and the package would do the latter. Answers are read fr
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,7 +15,7 @@ import msgspec
 from openai import APIConnectionError, APIStatusError, APITimeoutError, DefaultHttpxClient, OpenAI
 
 from hatevolution.adapters.batch.base import TOKEN_LIMIT
-from hatevolution.adapters.models.faults import Arrived, Faults, read_error
+from hatevolution.adapters.models.faults import Arrived, Faults, printable, read_error
 from hatevolution.adapters.models.openai_endpoint import DEFAULT_KEY, meaning
 from hatevolution.adapters.models.wire import Unreadable, decoder
 from hatevolution.adapters.secrets import Secrets
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchInfo", "BatchProblem", "OpenAIBatches"]
 
+_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 _METADATA: Final = "hatevolution_batch"
 _CONNECT_S: Final = 10.0
 _FILE_S: Final = 600.0
@@ -113,8 +115,21 @@ class _Files(msgspec.Struct):
     has_more: bool = False
 
 
-_read_batch, _read_batches = decoder(_Batch), decoder(_Batches)
-_read_file, _read_files = decoder(_File), decoder(_Files)
+def _checked(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Return a reader that takes no ids but those that can stand in an address and in the store."""
+
+    def checked(raw: bytes) -> Any:
+        document = read(raw)
+        for item in getattr(document, "data", [document]):
+            if not _ID.fullmatch(item.id):
+                raise Unreadable("an id in it is no id")
+        return document
+
+    return checked
+
+
+_read_batch, _read_batches = _checked(decoder(_Batch)), _checked(decoder(_Batches))
+_read_file, _read_files = _checked(decoder(_File)), _checked(decoder(_Files))
 
 
 @cache
@@ -313,13 +328,17 @@ def _content(response: httpx2.Response) -> bytes:
         return b""
 
 
+def _count(number: int | None) -> int | None:
+    return number if number is not None and 0 <= number < 2**62 else None
+
+
 def _info(batch: _Batch) -> BatchInfo:
     counts = batch.request_counts or _Counts()
     errors = (batch.errors.data if batch.errors is not None else None) or []
     name = (batch.metadata or {}).get(_METADATA)
     return BatchInfo(
         batch.id,
-        batch.status,
+        printable(batch.status, 60),
         name if isinstance(name, str) else None,
         batch.input_file_id,
         batch.output_file_id,
@@ -327,7 +346,7 @@ def _info(batch: _Batch) -> BatchInfo:
         batch.created_at,
         batch.expires_at,
         batch.completed_at,
-        counts.completed,
-        counts.failed,
+        _count(counts.completed),
+        _count(counts.failed),
         tuple(BatchProblem(error.code, error.message or error.code or "no reason", error.line) for error in errors),
     )

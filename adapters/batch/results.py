@@ -85,6 +85,8 @@ def _read(number: int, raw: bytes) -> Result | Torn:
     if known is None:
         return Torn(number, None, None, raw)
     response, error = line.response, bytes(line.error)
+    if response is not None and not 100 <= response.status_code <= 599:
+        return Torn(number, *known, raw)
     if response is None:
         return Result(*known, line.id, None, read_error(_wrapped(error)), raw)
     body = bytes(response.body)

@@ -120,6 +120,13 @@ class Submission:
         place = "offline" if carrier is None else "provider"
         for row in batches(self._store.connection, open_only=True):
             if row.model == offer.model.config.name and row.place == place and row.submitted_at is None:
+                if carrier is not None and row.base_url != offer.adapter.base_urls[0]:
+                    why = (
+                        f"The batch {row.name} was begun at {row.base_url}; set endpoint.base_urls back to go on with "
+                        f"it, or give it up with `hatevolution batch cancel {row.name} --forget`"
+                    )
+                    self._problems.append(Problem(row.model, why))
+                    continue
                 self._options.tell(f"{row.name}: going on with what an earlier start began")
                 self._go_on(offer, carrier, row if carrier is None else carrier.find(row), folder)
 

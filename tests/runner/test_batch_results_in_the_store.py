@@ -156,6 +156,16 @@ STRANGE: dict[str, tuple[Callable[[list[bytes]], list[bytes]], dict[str, int]]] 
         lambda lines: [rewritten(lines[0], response=None, error={"code": "request_timeout", "message": "x"}), *lines],
         {},
     ),
+    "absurd numbers and ids": (
+        lambda lines: [
+            rewritten(lines[0], response={"status_code": 2**70, "body": {}}),
+            rewritten(lines[1], response={"status_code": -1, "body": {}}),
+            rewritten(lines[2], id="\ud800" * 300),
+            rewritten(lines[3], response=None, error={"code": "\ud800", "message": "\x1b[31m\ud800" * 500}),
+            *lines[4:],
+        ],
+        {"torn": 2, "failed": 3},
+    ),
     "empty bodies": (
         lambda lines: [
             rewritten(lines[0], response={"status_code": 200, "body": None}),

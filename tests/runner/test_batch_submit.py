@@ -320,6 +320,31 @@ def test_a_batch_of_another_account_is_given_up_only_when_told_so(desk: Desk, se
     assert desk.run().asked == 12
 
 
+def test_a_provider_that_says_absurd_things_is_survived(desk: Desk, server: FakeOpenAIBatch) -> None:
+    desk.submit()
+    (batch,) = server.batches.values()
+    odd = {**batch.document(), "status": "\x1b[31m\ud800" * 100, "request_counts": {"completed": 2**80, "failed": -1}}
+    server.fail_at("GET", "/batches/id", Fault(status=200, body=json.dumps(odd)))
+    (row,) = desk.collect().waiting
+    assert (row.done, row.failed) == (None, None)
+    assert (row.provider_status or "").isprintable()
+    for body in ("nonsense", "[]", json.dumps({**odd, "id": "../../files"}), json.dumps({"id": batch.id})):
+        server.fail_at("GET", "/batches/id", Fault(status=200, body=body), times=FAST.attempts)
+        assert "HTTP 200, but the body does not hold an answer" in desk.collect().problems[0].why
+    answered_once(desk, server)
+
+
+def test_a_batch_that_was_begun_elsewhere_is_not_begun_again_here(desk: Desk, server: FakeOpenAIBatch) -> None:
+    server.fail_at("POST", "/batches", BROKEN_DOWN, after=True, times=10)
+    server.fail_at("GET", "/batches", BROKEN_DOWN, times=10)
+    desk.submit()
+    server.faults_at.clear()
+    desk.chat(server.base_url.replace("127.0.0.1", "localhost"))
+    (problem,) = desk.submit().problems
+    assert "set endpoint.base_urls back" in problem.why
+    assert len(server.batches) == 1
+
+
 def test_results_that_are_gone_are_told(desk: Desk, server: FakeOpenAIBatch) -> None:
     desk.submit()
     server.fail_at("GET", "/content", Fault(status=404, body=error_body("No such File object", "x", None)))
