@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hatevolution.analysis.parsers.base import RAW_TEXT, SCORES_JSON, Policy
-from hatevolution.analysis.parsers.own import load_policy
 from hatevolution.analysis.parsers.published import PUBLISHED
 from hatevolution.analysis.parsers.words import LENIENT, STRICT
 from hatevolution.errors import ConfigError
@@ -35,6 +34,9 @@ def policy(reference: str) -> Policy:
         ConfigError: There is none; the text names the nearest known one.
     """
     if reference.endswith(".toml") or "/" in reference:
+        # Imported only here: nobody else has to wait for msgspec and its kin.
+        from hatevolution.analysis.parsers.own import load_policy
+
         return load_policy(Path(reference).expanduser())
     if reference in POLICIES:
         return POLICIES[reference]

@@ -33,6 +33,7 @@ _LATEX: Final = str.maketrans(
         "✓": r"\checkmark{}",
         "✗": r"$\times$",
         "–": "--",
+        "→": r"$\rightarrow$",
     }
 )
 

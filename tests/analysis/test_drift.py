@@ -193,6 +193,9 @@ def test_tables_and_documents_have_the_drift_alone(scored: report.Report, tmp_pa
         assert {path.suffix for path in written} == endings
         names = {path.stem for path in written}
         assert {"table-drift-labels", "table-drift-metrics", "drift-labels", "drift-metrics", "drift-served"} <= names
+    assert r"toxic $\rightarrow$ respectful" in (tmp_path / "latex" / "table-drift-labels.tex").read_text(
+        encoding="utf-8"
+    )
     again = pl.read_parquet(tmp_path / "parquet" / "drift-metrics.parquet")
     assert scored.drift is not None and again.equals(scored.drift.metrics)
     labels = next(table for table in scored.tables if table.key == "drift:labels")
