@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -479,7 +480,7 @@ def test_addresses(address: str) -> None:
 def test_folders_of_killed_runs_are_removed_and_those_of_living_ones_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connect.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(connect, "_ROOT_MOST", 1_000)
     killed = tmp_path / f"hate-ray-{os.getuid()}-killed"
     killed.mkdir()
@@ -497,7 +498,7 @@ def test_folders_of_killed_runs_are_removed_and_those_of_living_ones_are_not(
 def test_a_long_temporary_folder_is_not_used_since_sockets_need_short_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connect.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     with connect._folder() as folder:
         assert folder.parent == Path("/tmp")
         assert folder.stat().st_mode & 0o777 == 0o700
