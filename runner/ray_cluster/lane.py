@@ -22,6 +22,7 @@ from hatevolution.runner.ray_cluster.messages import (
     Stop,
     Unasked,
 )
+from hatevolution.runner.ray_cluster.showing import Board
 from hatevolution.runner.ray_cluster.station import Out, Station
 from hatevolution.store.rows import AnswerRecord, FailureRecord
 
@@ -69,6 +70,7 @@ class ClusterLane:
         self._writer = writer
         self._gate = make_gate(self.stop)
         self._tell = listeners
+        self._board = Board(state, listeners)
         self.state = state
         self.stopped: RequestFailure | None = None
         """What ended the lane before its work was done; None where nothing did."""
@@ -80,6 +82,20 @@ class ClusterLane:
         self._met = False
         """Whether a worker was ever there."""
         self._alone_since: float | None = None
+        self._hearers: dict[type, Callable[[Station, Any], None]] = {
+            AnswerRecord: self._answered,
+            FailureRecord: self._failed,
+            Ask: self._asked,
+            Spent: self._gate.spent,
+            Failed: self._gate.failed,
+            Returned: self._gate.returned,
+            GivenUp: self._given_up,
+            Unasked: self._unasked,
+            Cool: self._cool,
+            Event: lambda _station, event: self._tell(event.name, **event.fields),
+            Seen: self._see,
+            Ended: self._ended,
+        }
 
     # -- workers come and go -----------------------------------------------------------------------------------------
 
@@ -101,7 +117,7 @@ class ClusterLane:
             self._tell("worker_lost", model=self._config.name, sentences=len(station.out), why=why)
         self._gate.lost(station)
         self._dealer.survived(station, why)
-        self._show()
+        self._board.show(self._stations.values(), stopping=self._stopping)
         self._changed.set()
 
     def hopeless(self, why: str) -> None:
@@ -207,7 +223,7 @@ class ClusterLane:
     async def _room(self) -> None:
         writer = self._writer
         if writer.trouble is not None:
-            self._pause(f"the store can't be written to: {writer.trouble}")
+            self._board.pause(f"the store can't be written to: {writer.trouble}")
         await writer.room()
         if writer.disk_full:
             self.stop(RequestFailure(FailureKind.PERMANENT, "the disk of the store is full"))
@@ -232,40 +248,24 @@ class ClusterLane:
     def hear(self, hand: Hand, message: Any) -> None:
         """Take what a worker said."""
         station = self._stations.get(hand)
-        if station is None:
-            return
-        if isinstance(message, AnswerRecord):
-            self._answered(station, message)
-        elif isinstance(message, FailureRecord):
-            self.state.failures += 1
-            self._writer.put(message)
-        elif isinstance(message, Ask):
-            self._asked(station, message)
-        elif isinstance(message, Spent):
-            self._gate.spent(station, message)
-        elif isinstance(message, Failed):
-            self._gate.failed(station, message)
-        elif isinstance(message, Returned):
-            self._gate.returned(station, message)
-        else:
-            self._hear_of_lane(station, message)
+        if station is not None:
+            self._hearers[type(message)](station, message)
+            self._changed.set()
 
-    def _hear_of_lane(self, station: Station, message: Any) -> None:
-        if isinstance(message, GivenUp):
-            for out in self._back(station, message.keys):
-                self._dealer.give_up(out, message.why)
-        elif isinstance(message, Unasked):
-            self._dealer.back(self._back(station, message.keys))
-        elif isinstance(message, Cool):
-            self._cool(station, message)
-        elif isinstance(message, Event):
-            self._tell(message.name, **message.fields)
-        elif isinstance(message, Seen):
-            station.seen = message
-            self._show()
-        elif isinstance(message, Ended):
-            self._ended(station, message)
-        self._changed.set()
+    def _failed(self, _station: Station, record: FailureRecord) -> None:
+        self.state.failures += 1
+        self._writer.put(record)
+
+    def _given_up(self, station: Station, message: GivenUp) -> None:
+        for out in self._back(station, message.keys):
+            self._dealer.give_up(out, message.why)
+
+    def _unasked(self, station: Station, message: Unasked) -> None:
+        self._dealer.back(self._back(station, message.keys))
+
+    def _see(self, station: Station, message: Seen) -> None:
+        station.seen = message
+        self._board.show(self._stations.values(), stopping=self._stopping)
 
     def _answered(self, station: Station, record: AnswerRecord) -> None:
         """Store an answer. One that comes twice (from a worker that was taken for dead) is kept apart by the store."""
@@ -276,8 +276,6 @@ class ClusterLane:
         self.state.done += len(outs)
         if record.cost_usd is not None:
             self.state.spent_usd += record.cost_usd
-        if self._has_room(station):
-            self._changed.set()
 
     @staticmethod
     def _back(station: Station, keys: list[Key]) -> list[Out]:
@@ -308,26 +306,3 @@ class ClusterLane:
             # A server that can't be reached from there, or died there, may do for others.
             if failure.kind is not FailureKind.UNREACHABLE or all(one.ended for one in self._stations.values()):
                 self.stop(failure)
-
-    # -- what displays show ------------------------------------------------------------------------------------------
-
-    def _show(self) -> None:
-        state = self.state
-        seen = [one.seen for one in self._stations.values() if one.seen is not None and not one.ended]
-        state.in_flight = sum(one.in_flight for one in seen)
-        state.limit = sum(one.limit for one in seen)
-        if not seen or self._stopping:
-            return
-        running = next((one for one in seen if one.phase == "running"), None)
-        shown = running or seen[0]
-        if shown.phase == "paused":
-            self._pause(shown.why)
-            now = asyncio.get_running_loop().time()
-            state.paused_until = None if shown.pause_s is None else now + shown.pause_s
-        else:
-            state.phase, state.why, state.paused_until = shown.phase, shown.why, None
-
-    def _pause(self, why: str) -> None:
-        if self.state.why != why:
-            self._tell("paused", model=self._config.name, why=why)
-        self.state.phase, self.state.why = "paused", why
