@@ -137,7 +137,7 @@ def drift(
         metrics=metric_drift(
             shared, *places, invalid=invalid, seed=seed, resamples=resamples, confidence=confidence
         ),
-        served=served(study.source, [old, new]),
+        served=served(study.source, [old, new], [item.name for item in shared.datasets]),
         asked_differently=tuple(asked_differently(study.source, old, new)),
         not_shared={title: pair for title, pair in lacking.items() if pair[0]},
         seed=seed,

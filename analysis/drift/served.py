@@ -28,8 +28,13 @@ DRIFT_SERVED: Final = {
 }
 
 
-def served(store: Path | str, models: Sequence[str]) -> pl.DataFrame:
+def served(store: Path | str, models: Sequence[str], datasets: Sequence[str]) -> pl.DataFrame:
     """Return what answered under each name, by the endpoint's own words, with the times of first and last answer.
+
+    Args:
+        store: Its path.
+        models: The names.
+        datasets: Only answers about sentences of these.
 
     Returns:
         Columns ``DRIFT_SERVED``, in the order of the names and of the times.
@@ -38,14 +43,15 @@ def served(store: Path | str, models: Sequence[str]) -> pl.DataFrame:
         StoreError: The store can't be read.
     """
     query = (
-        "SELECT p.model, r.served_model, group_concat(DISTINCT r.system_fingerprint), count(*), min(r.received_at), "
+        "SELECT p.model, r.served_model, group_concat(DISTINCT r.system_fingerprint), count(*), min(r.received_at), "  # noqa: S608 - question marks
         "max(r.received_at) FROM predictions AS p LEFT JOIN responses AS r ON r.response = p.response "
-        "WHERE p.model = ? GROUP BY r.served_model ORDER BY min(r.received_at)"
+        f"WHERE p.model = ? AND p.dataset IN ({', '.join('?' * len(datasets))}) "
+        "GROUP BY r.served_model ORDER BY min(r.received_at)"
     )
     try:
         connection = connect(store)
         try:
-            rows = [row for name in models for row in connection.execute(query, [name])]
+            rows = [row for name in models for row in connection.execute(query, [name, *datasets])]
         finally:
             connection.close()
     except sqlite3.Error as error:

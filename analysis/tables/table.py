@@ -39,7 +39,7 @@ _FORMATS: Final[dict[Format, Callable[[float], str]]] = {
     "deviation": lambda value: f"{value:.4f}",
     "coefficient": lambda value: f"{value:.4f}",
     "number": lambda value: f"{value:.0f}",
-    "p_value": lambda value: f"{value:.4f}",
+    "p_value": lambda value: "<0.0001" if value < 0.00005 else f"{value:.4f}",
 }
 
 

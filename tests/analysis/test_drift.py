@@ -18,6 +18,7 @@ from hatevolution.analysis import report
 from hatevolution.analysis.columns import OUTCOMES
 from hatevolution.analysis.drift import Drift
 from hatevolution.analysis.drift.labels import CHANGES, counts
+from hatevolution.analysis.tables.table import value_cell
 from hatevolution.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -200,6 +201,20 @@ def test_tables_and_documents_have_the_drift_alone(scored: report.Report, tmp_pa
     assert scored.drift is not None and again.equals(scored.drift.metrics)
     labels = next(table for table in scored.tables if table.key == "drift:labels")
     assert {row.name for row in labels.rows} == {"Timed set", "Paired set", "All data sets"}
+
+
+def test_who_answered_is_of_the_chosen_sets(made: Made) -> None:
+    found = report.make(made.path, drift_of=(OLD, NEW), datasets=["timed"], resamples=5).drift
+    assert found is not None
+    assert found.served.filter(pl.col("model") == NEW)["served_model"].to_list() == ["gpt-4o-2024-08-06"]
+    assert found.served["answers"].sum() == sum(
+        p.model in (OLD, NEW) and p.dataset == "timed" for p in made.predictions
+    )
+
+
+def test_a_small_p_value_is_not_zero() -> None:
+    shown = [value_cell(p, "p_value").text for p in (0.0, 1e-9, 0.00006, 0.5)]
+    assert shown == ["<0.0001", "<0.0001", "0.0001", "0.5000"]
 
 
 def test_the_order_of_the_names_decides_the_sign(made: Made, drift: Drift) -> None:
