@@ -52,6 +52,9 @@ async def test_a_server_in_another_process_is_scripted_and_read_over_http() -> N
                 assert caught.value.kind is FailureKind.TRANSIENT
             await adapter.ask(items("x"), f"{root}/v1")
         log = call(f"{root}/_fake/log")
+    arrivals = log.pop("arrivals")
+    assert len(arrivals) == 3
+    assert arrivals == sorted(arrivals)
     assert log == {"requests": 3, "peak": 1, "sent": {PROMPT.render("x"): 3}}
 
 
