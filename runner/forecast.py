@@ -122,9 +122,22 @@ def _one(
     requests = 0 if adapter is None else math.ceil(pending / adapter.batch_size)
     least_s = None if adapter is None else _least_s(model, requests, prompt + completion)
     share = 1.0 - (config.price.batch_discount if config.price is not None else 0.0)  # on each part of the price
-    in_batch = (share * likely, share * most) if config.adapter in PROVIDER and adapter is not None else (None, None)
+    batches = config.adapter in PROVIDER and adapter is not None
     return Forecast(
-        config.name, name, total, pending, waiting, requests, prompt, completion, likely, most, *in_batch, least_s, note
+        model=config.name,
+        dataset=name,
+        sentences=total,
+        pending=pending,
+        in_batches=waiting,
+        requests=requests,
+        prompt_tokens=prompt,
+        completion_tokens_most=completion,
+        usd_likely=likely,
+        usd_most=most,
+        usd_batch_likely=share * likely if batches else None,
+        usd_batch_most=share * most if batches else None,
+        least_s=least_s,
+        note=note,
     )
 
 

@@ -191,8 +191,8 @@ class Taking:
         except Exception as error:
             # A fault of ours must not keep the batch's other answers out.
             text = self._redact(f"internal error: {type(error).__name__}: {error}")
-            failure = RequestFailure(FailureKind.PERMANENT, text, body=self._text(result.raw), maybe_billed=True)
-            self._failed(line, failure, result.result_id)
+            ours = RequestFailure(FailureKind.PERMANENT, text, body=self._text(result.raw), maybe_billed=True)
+            self._failed(line, ours, result.result_id)
             return
         cost = cost_of(self._price, reply, most_cost(self._price, self._adapter.estimate(item)))
         self.taken.cost_usd += cost or 0.0
