@@ -46,7 +46,7 @@ def test_a_causal_model() -> None:
     assert line(model()) == [
         [
             *("py", "serve", "org/weights", "--runner", "generate", "--dtype", "auto"),
-            *("--disable-uvicorn-access-log", "--generation-config", "vllm"),
+            *("--generation-config", "vllm", "--disable-uvicorn-access-log"),
             *AT,
         ]
     ]
@@ -70,10 +70,9 @@ def test_a_classifier_with_everything() -> None:
                 "pooling",
                 "--dtype",
                 "float32",
-                "--disable-uvicorn-access-log",
             ),
             *("--quantization", "fp8", "--max-model-len", "512", "--revision", "abc", "--tokenizer-revision", "abc"),
-            *("--tensor-parallel-size", "2", *AT, "--enforce-eager"),
+            *("--tensor-parallel-size", "2", "--disable-uvicorn-access-log", *AT, "--enforce-eager"),
         ]
     ]
 
