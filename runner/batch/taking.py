@@ -106,7 +106,7 @@ class Taking:
             )
         }
         self._outcomes: dict[int, tuple[str, str | None]] = {}
-        self._seen: set[tuple[int, bytes]] = set()
+        self._seen: set[tuple[int, int]] = set()
         self._answers: list[tuple[BatchLine, AnswerRecord]] = []
         self._failures: list[FailureRecord] = []
         self._next = 1 + int(connection.execute("SELECT coalesce(max(response), 0) FROM responses").fetchone()[0])
@@ -175,7 +175,7 @@ class Taking:
         self._failed(line, RequestFailure(FailureKind.MALFORMED, text, body=body, maybe_billed=True), None)
 
     def _result(self, line: BatchLine, result: Result) -> None:
-        mark = (line.line, result.raw)
+        mark = (line.line, hash(result.raw))
         if mark in self._seen or line.outcome in _FINAL:
             self.taken.repeated += mark in self._seen
             return
