@@ -55,6 +55,9 @@ def submit(plan: RunPlan, options: SubmitOptions) -> SubmitResult:
     with WritableStore(plan.store, run) as store:
         plan = plan._replace(models=[offer.model for offer in offers])
         register(store, plan, run, options.command)
+        for dataset in plan.datasets:
+            for note in dataset.located.warnings:
+                options.tell(f"note: {note}")
         work = Submission(store, run, [dataset.record.name for dataset in plan.datasets], options, problems)
         try:
             for offer in offers:
@@ -79,7 +82,7 @@ def _offers(plan: RunPlan, options: SubmitOptions) -> tuple[list[Offer], list[Pr
     """
     offline = options.offline is not None
     kinds = OFFLINE if offline else PROVIDER
-    offers, problems = [], []
+    offers, problems, left = [], [], []
     for model in plan.models:
         gone = retirement(model.config, datetime.now(UTC).date())
         if gone is not None:
@@ -87,6 +90,8 @@ def _offers(plan: RunPlan, options: SubmitOptions) -> tuple[list[Offer], list[Pr
         elif model.config.adapter in kinds or options.named:
             adapter = batch_adapter(model.config, model.prompt, options.environ, offline=offline)
             offers.append(Offer(model, adapter))
+        else:
+            left.append(model.config.name)
     if not offers:
         why = " ".join(problem.why for problem in problems)
         raise ConfigError(
@@ -94,4 +99,6 @@ def _offers(plan: RunPlan, options: SubmitOptions) -> tuple[list[Offer], list[Pr
             or f"{plan.path} has no model that can go into a batch; {'with --offline ' if offline else ''}those of the "
             f"adapters {', '.join(sorted(kinds))} can."
         )
+    if left:
+        options.tell(f"left to `hatevolution run`, since they can't go into these batches: {', '.join(left)}")
     return offers, problems

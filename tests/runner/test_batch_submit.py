@@ -115,7 +115,9 @@ def test_what_is_no_unicode_is_left_to_live_runs(desk: Desk, server: FakeOpenAIB
 
 def test_other_models_are_left_to_live_runs_unless_they_were_named(desk: Desk) -> None:
     desk.model("toxic", adapter="embedded", model="always-toxic")
-    assert desk.submit().exit_code == 0
+    said: list[str] = []
+    assert desk.submit(tell=said.append).exit_code == 0
+    assert said[0] == "left to `hatevolution run`, since they can't go into these batches: toxic"
     with pytest.raises(ConfigError, match="can't go into a batch"):
         desk.submit(models=["toxic"], named=True)
     with pytest.raises(ConfigError, match="has no model that can go into a batch"):
