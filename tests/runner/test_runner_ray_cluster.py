@@ -5,7 +5,6 @@ The command runs in a process of its own, as a person starts it; only the cluste
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -14,15 +13,13 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from fake_openai import QUOTA
 from fake_serving import STARTS, fake_python
-from run_files import KEY, Project, RemoteServer, end, hatevolution, remote, toml, wait_until
+from run_files import KEY, Project, RemoteServer, hatevolution, remote, toml, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,13 +128,6 @@ def workers(text: str) -> list[int]:
     return [int(pid) for pid in re.findall(r"a worker of the cluster is ready: .*\(pid (\d+)\)", text)]
 
 
-def fault(server: RemoteServer, **fields: Any) -> None:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{server.port}/_fake/fault", json.dumps(fields).encode(), {"Content-Type": "application/json"}
-    )
-    urllib.request.urlopen(request, timeout=10).close()
-
-
 def test_all_sentences_are_answered_once_and_ray_says_nothing(
     cluster: TwoNodes, project: Project, vllm: RemoteServer
 ) -> None:
@@ -159,36 +149,31 @@ def test_all_sentences_are_answered_once_and_ray_says_nothing(
     assert "Nothing was left to do" in again.stderr
 
 
-def test_a_node_killed_in_the_middle_loses_nothing(cluster: TwoNodes, project: Project, vllm: RemoteServer) -> None:
-    project.dataset(count=1_000)
-    project.vllm(vllm.base_url, max_concurrency=8)
-    process = project.start("--ray", cluster.address)
-    wait_until(lambda: rows(project) > 200)
-    cluster.kill_second()
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    assert "was lost" in err
-    check_whole(project, 1_000)
-    assert project.count("intents") == 0
-    sent = vllm.log()["sent"]
-    assert len(sent) == 1_000
-    # What was in flight at the node that died, and what it had not yet sent on.
-    assert sum(sent.values()) - 1_000 <= 8 + UNSENT_S * 8 / LATENCY_S
-
-
-def test_a_worker_that_is_killed_comes_back(cluster: TwoNodes, project: Project, vllm: RemoteServer) -> None:
-    project.dataset(count=1_600)
+def test_a_worker_and_a_node_killed_in_the_middle_lose_nothing(
+    cluster: TwoNodes, project: Project, vllm: RemoteServer
+) -> None:
+    count = 2_400
+    project.dataset(count=count)
     project.vllm(vllm.base_url, max_concurrency=8)
     log = project.folder / "log"
     with log.open("w") as file:
         process = project.start("--ray", cluster.address, stdout=subprocess.DEVNULL, stderr=file)
         wait_until(lambda: rows(project) > 100)
         os.kill(workers(log.read_text())[0], signal.SIGKILL)
+        wait_until(lambda: len(workers(log.read_text())) == 3 or process.poll() is not None)  # Ray brought it back
+        before = rows(project)
+        wait_until(lambda: rows(project) > before + 100 or process.poll() is not None)
+        cluster.kill_second()
         process.wait(timeout=120)
     said = log.read_text()
     assert process.returncode == 0, said
-    assert len(workers(said)) == 3
-    check_whole(project, 1_600)
+    assert said.count("was lost") == 2
+    check_whole(project, count)
+    assert project.count("intents") == 0
+    sent = vllm.log()["sent"]
+    assert len(sent) == count
+    # What was in flight at each of the two that died, and what it had not yet sent on.
+    assert sum(sent.values()) - count <= 2 * (8 + UNSENT_S * 8 / LATENCY_S)
 
 
 def test_the_server_never_sees_more_than_the_configured_rate(
@@ -208,21 +193,7 @@ def test_the_server_never_sees_more_than_the_configured_rate(
             assert last - first + 1 <= per_second * (times[last] - times[first] + 0.3) + per_second
 
 
-def test_a_refusal_pauses_both_workers(cluster: TwoNodes, project: Project, vllm: RemoteServer) -> None:
-    project.dataset(count=800)
-    project.vllm(vllm.base_url, max_concurrency=8)
-    process = project.start("--ray", cluster.address)
-    wait_until(lambda: rows(project) > 100)
-    error = {"error": {"message": "slow down", "type": "rate_limit", "code": 429}}
-    fault(vllm, status=429, headers={"Retry-After": "3"}, body=error)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    times = vllm.log()["arrivals"]
-    assert max(later - earlier for earlier, later in itertools.pairwise(times)) > 2.5
-    check_whole(project, 800)
-
-
-def test_money_keys_and_quota(cluster: TwoNodes, project: Project, openai: RemoteServer) -> None:
+def test_money_and_keys(cluster: TwoNodes, project: Project, openai: RemoteServer) -> None:
     """The nodes have no key: it comes from the driver, and is seen nowhere, Ray's own files included."""
     project.dataset(count=400)
     project.openai(openai.base_url, price={"usd_per_request": 0.01})
@@ -232,20 +203,14 @@ def test_money_keys_and_quota(cluster: TwoNodes, project: Project, openai: Remot
     assert spent == pytest.approx(1.5)
     assert openai.log()["requests"] == 150
     assert "budget of 1.5 USD" in done.stderr
-    fault(openai, status=429, body=QUOTA.body, times=1_000)
-    before = openai.log()["requests"]
-    quota = over(cluster, project)
-    assert quota.returncode == 1
-    assert "quota" in quota.stderr
-    assert openai.log()["requests"] - before <= 2  # each worker tries one alone
-    assert KEY not in done.stdout + done.stderr + quota.stdout + quota.stderr
+    assert KEY not in done.stdout + done.stderr
     files = [path for path in cluster.session.rglob("*") if path.is_file()]
     assert len(files) > 10
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 
 
 def test_a_driver_that_is_killed_is_started_again(cluster: TwoNodes, project: Project, vllm: RemoteServer) -> None:
-    count, kills = 1_500, 2
+    count, kills = 1_000, 1
     project.dataset(count=count)
     endpoint = {"base_urls": [vllm.base_url], "max_concurrency": 8}
     project.model("m", price={"usd_per_request": 0.0001}, endpoint=endpoint)
@@ -276,20 +241,6 @@ def test_a_driver_that_is_killed_is_started_again(cluster: TwoNodes, project: Pr
     requests = vllm.log()["sent"]
     # Per kill: what was in flight at both, and the answers that were on their way to the disk.
     assert sum(requests.values()) - count <= kills * (16 + UNSENT_S * 16 / LATENCY_S)
-
-
-def test_the_first_signal_drains(cluster: TwoNodes, project: Project) -> None:
-    with remote("fake_vllm.py", "--latency", "0.5") as server:
-        project.dataset(count=5_000)
-        project.vllm(server.base_url, max_concurrency=8)
-        process = project.start("--ray", cluster.address)
-        wait_until(lambda: rows(project) >= 16)
-        _, err = end(process, signal.SIGINT)
-        assert process.returncode == 130, err
-        assert "Start the same command again" in err
-        assert rows(project) == sum(server.log()["sent"].values())
-        assert project.count("intents") == 0
-        assert project.rows("SELECT outcome FROM runs") == [("interrupted",)]
 
 
 def test_hostile_texts_come_through_as_on_one_machine(cluster: TwoNodes, tmp_path: Path) -> None:
