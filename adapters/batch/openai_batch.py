@@ -6,18 +6,17 @@ for, not created again, and the package would do the latter. Answers are read fr
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
-import msgspec
 from openai import APIConnectionError, APIStatusError, APITimeoutError, DefaultHttpxClient, OpenAI
 
 from hatevolution.adapters.batch.base import TOKEN_LIMIT
-from hatevolution.adapters.models.faults import Arrived, Faults, printable, read_error
+from hatevolution.adapters.batch.openai_wire import METADATA, info, read_batch, read_batches, read_file, read_files
+from hatevolution.adapters.models.faults import Arrived, Faults, read_error
 from hatevolution.adapters.models.openai_endpoint import DEFAULT_KEY, meaning
-from hatevolution.adapters.models.wire import Unreadable, decoder
+from hatevolution.adapters.models.wire import Unreadable
 from hatevolution.adapters.secrets import Secrets
 from hatevolution.errors import FailureKind
 
@@ -26,13 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from hatevolution.adapters.batch.openai_wire import Batch, BatchInfo, File
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.errors import RequestFailure
 
-__all__ = ["BatchInfo", "BatchProblem", "OpenAIBatches"]
+__all__ = ["OpenAIBatches"]
 
-_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,200}")
-_METADATA: Final = "hatevolution_batch"
 _CONNECT_S: Final = 10.0
 _FILE_S: Final = 600.0
 """For the answer to an upload, and between two pieces of a download: files have up to 200 MB."""
@@ -40,96 +38,6 @@ _PAGE: Final = 100
 _MOST_PAGES: Final = 1_000
 _SLACK_S: Final = 24 * 3600
 """By how much this machine's clock may differ from the provider's."""
-
-
-class BatchProblem(NamedTuple):
-    """Why a provider turned a whole batch down."""
-
-    code: str | None
-    message: str
-    line: int | None
-    """Of the input file, from 1."""
-
-
-class BatchInfo(NamedTuple):
-    """A batch, as the provider tells it. Times are seconds since 1970."""
-
-    id: str
-    status: str
-    name: str | None
-    """Our own name of it, from its metadata."""
-    input_file_id: str | None
-    output_file_id: str | None
-    error_file_id: str | None
-    created_at: float
-    expires_at: float | None
-    completed_at: float | None
-    done: int | None
-    failed: int | None
-    problems: tuple[BatchProblem, ...]
-
-
-class _Counts(msgspec.Struct):
-    completed: int | None = None
-    failed: int | None = None
-
-
-class _Error(msgspec.Struct):
-    code: str | None = None
-    message: str | None = None
-    line: int | None = None
-
-
-class _Errors(msgspec.Struct):
-    data: list[_Error] | None = None
-
-
-class _Batch(msgspec.Struct):
-    id: str
-    status: str
-    created_at: float = 0.0
-    expires_at: float | None = None
-    completed_at: float | None = None
-    input_file_id: str | None = None
-    output_file_id: str | None = None
-    error_file_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    request_counts: _Counts | None = None
-    errors: _Errors | None = None
-
-
-class _File(msgspec.Struct):
-    id: str
-    filename: str = ""
-    bytes: int = 0
-    created_at: float = 0.0
-
-
-class _Batches(msgspec.Struct):
-    data: list[_Batch]
-    has_more: bool = False
-
-
-class _Files(msgspec.Struct):
-    data: list[_File]
-    has_more: bool = False
-
-
-def _checked(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """Return a reader that takes no ids but those that can stand in an address and in the store."""
-
-    def checked(raw: bytes) -> Any:
-        document = read(raw)
-        for item in getattr(document, "data", [document]):
-            if not _ID.fullmatch(item.id):
-                raise Unreadable("an id in it is no id")
-        return document
-
-    return checked
-
-
-_read_batch, _read_batches = _checked(decoder(_Batch)), _checked(decoder(_Batches))
-_read_file, _read_files = _checked(decoder(_File)), _checked(decoder(_Files))
 
 
 @cache
@@ -183,7 +91,7 @@ class OpenAIBatches:
                     file=(name, file, "application/jsonl"), purpose="batch", timeout=self._patient()
                 ).http_response
 
-        file: _File = self._asked(send, _read_file)
+        file: File = self._asked(send, read_file)
         return file.id
 
     def find_file(self, name: str, size: int, since: float) -> str | None:
@@ -211,7 +119,7 @@ class OpenAIBatches:
                     input_file_id=file_id,
                     endpoint=endpoint,
                     completion_window="24h",
-                    metadata={_METADATA: name, "hatevolution_input_sha256": sha256},
+                    metadata={METADATA: name, "hatevolution_input_sha256": sha256},
                 ).http_response
             )
         )
@@ -219,9 +127,9 @@ class OpenAIBatches:
     def find_batches(self, name: str, file_id: str | None, since: float) -> list[BatchInfo]:
         """Return the batches that were created under our name, or of our input file; the oldest first."""
         found = [
-            _info(batch)
+            info(batch)
             for batch in self._batches(since)
-            if (batch.metadata or {}).get(_METADATA) == name or (file_id is not None and batch.input_file_id == file_id)
+            if (batch.metadata or {}).get(METADATA) == name or (file_id is not None and batch.input_file_id == file_id)
         ]
         found.reverse()  # they are told newest first, and their times are whole seconds
         return sorted(found, key=lambda info: info.created_at)
@@ -256,7 +164,7 @@ class OpenAIBatches:
         return httpx2.Timeout(max(self._timeout_s, _FILE_S), connect=min(_CONNECT_S, self._timeout_s))
 
     def _batch(self, send: Callable[[], httpx2.Response]) -> BatchInfo:
-        return _info(self._asked(send, _read_batch))
+        return info(self._asked(send, read_batch))
 
     def _asked(self, send: Callable[[], httpx2.Response], read: Callable[[bytes], Any]) -> Any:
         try:
@@ -269,19 +177,19 @@ class OpenAIBatches:
             arrived = Arrived(response.status_code, response.headers, response.content)
             raise self._faults.malformed(arrived, error) from None
 
-    def _files(self, since: float) -> Iterator[_File]:
+    def _files(self, since: float) -> Iterator[File]:
         def page(after: dict[str, object]) -> httpx2.Response:
             return self._client.files.with_raw_response.list(
                 purpose="batch", order="desc", limit=_PAGE, extra_query=after
             ).http_response
 
-        return self._pages(page, _read_files, since)
+        return self._pages(page, read_files, since)
 
-    def _batches(self, since: float) -> Iterator[_Batch]:
+    def _batches(self, since: float) -> Iterator[Batch]:
         def page(after: dict[str, object]) -> httpx2.Response:
             return self._client.batches.with_raw_response.list(limit=_PAGE, extra_query=after).http_response
 
-        return self._pages(page, _read_batches, since)
+        return self._pages(page, read_batches, since)
 
     def _pages(
         self, page: Callable[[dict[str, object]], httpx2.Response], read: Callable[[bytes], Any], since: float
@@ -326,27 +234,3 @@ def _content(response: httpx2.Response) -> bytes:
         return response.content
     except httpx2.ResponseNotRead:
         return b""
-
-
-def _count(number: int | None) -> int | None:
-    return number if number is not None and 0 <= number < 2**62 else None
-
-
-def _info(batch: _Batch) -> BatchInfo:
-    counts = batch.request_counts or _Counts()
-    errors = (batch.errors.data if batch.errors is not None else None) or []
-    name = (batch.metadata or {}).get(_METADATA)
-    return BatchInfo(
-        batch.id,
-        printable(batch.status, 60),
-        name if isinstance(name, str) else None,
-        batch.input_file_id,
-        batch.output_file_id,
-        batch.error_file_id,
-        batch.created_at,
-        batch.expires_at,
-        batch.completed_at,
-        _count(counts.completed),
-        _count(counts.failed),
-        tuple(BatchProblem(error.code, error.message or error.code or "no reason", error.line) for error in errors),
-    )

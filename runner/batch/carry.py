@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from hatevolution.adapters.batch.openai_batch import BatchInfo, OpenAIBatches
+    from hatevolution.adapters.batch.openai_batch import OpenAIBatches
+    from hatevolution.adapters.batch.openai_wire import BatchInfo
     from hatevolution.store.batches import BatchRow
     from hatevolution.store.opened import WritableStore
 

@@ -17,7 +17,7 @@ from hatevolution.runner.batch.pace import PASSING, Pace, patient
 from hatevolution.runner.batch.price import batch_price
 from hatevolution.runner.batch.refresh import Asked, Providers, refreshed
 from hatevolution.runner.batch.stored import stored_model
-from hatevolution.runner.batch.taking import Taken, Taking
+from hatevolution.runner.batch.taking import Taking
 from hatevolution.runner.batch.words import why_failed
 from hatevolution.runner.preflight import Problem
 from hatevolution.runner.provenance import utc_now
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hatevolution.adapters.batch.openai_batch import BatchInfo, BatchProblem
+    from hatevolution.adapters.batch.openai_wire import BatchInfo, BatchProblem
     from hatevolution.runner.batch.stored import StoredModel
+    from hatevolution.runner.batch.taken import Taken
 
 __all__ = ["CollectReport", "Collected", "collect_files", "collect_open"]
 

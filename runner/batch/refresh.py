@@ -16,7 +16,8 @@ from hatevolution.store.batches import batches
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hatevolution.adapters.batch.openai_batch import BatchInfo, OpenAIBatches
+    from hatevolution.adapters.batch.openai_batch import OpenAIBatches
+    from hatevolution.adapters.batch.openai_wire import BatchInfo
     from hatevolution.runner.batch.stored import StoredModel
     from hatevolution.store.batches import BatchRow
     from hatevolution.store.opened import WritableStore

@@ -8,14 +8,13 @@ counted.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hatevolution.adapters.batch.results import Result, Torn
 from hatevolution.adapters.models.faults import BODY_BYTES, printable
 from hatevolution.domain import Item
 from hatevolution.errors import FailureKind, RequestFailure
+from hatevolution.runner.batch.taken import Taken
 from hatevolution.runner.budget import cost_of, most_cost
 from hatevolution.runner.outcome import rejected_or_refused
 from hatevolution.runner.provenance import utc_now
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from hatevolution.domain import Reply
     from hatevolution.store.batches import BatchLine, BatchRow
 
-__all__ = ["Taken", "Taking"]
+__all__ = ["Taking"]
 
 _BLOCK = 500
 """Results that are held before they are written; their bodies may be long."""
@@ -42,34 +41,6 @@ _KINDS = {
 }
 """Why a request of a batch has no response -> what that means. Source: OpenAI's API reference, "Batch object"."""
 _FINAL = ("answered", "second")
-
-
-@dataclass(kw_only=True)
-class Taken:
-    """What came of a batch's lines."""
-
-    answers: Counter[str] = field(default_factory=Counter)
-    """By status: answered, refused, rejected."""
-    second: int = 0
-    """Answers to sentences that have theirs already (asked live meanwhile); kept apart."""
-    failed: int = 0
-    """Lines without an answer, for a reason that is recorded."""
-    missing: int = 0
-    """Sentences about which no line says anything."""
-    torn: int = 0
-    """Lines that can't be read."""
-    strange: int = 0
-    """Lines about no request of the batch."""
-    repeated: int = 0
-    """Lines about a request that another line answers."""
-    cost_usd: float = 0.0
-    reasons: Counter[str] = field(default_factory=Counter)
-    """Of the failed lines."""
-
-    @property
-    def pending(self) -> int:
-        """Sentences that are pending again."""
-        return self.failed + self.missing
 
 
 class Taking:

@@ -10,7 +10,7 @@ from hatevolution.errors import FailureKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hatevolution.adapters.batch.openai_batch import BatchProblem
+    from hatevolution.adapters.batch.openai_wire import BatchProblem
     from hatevolution.errors import RequestFailure
     from hatevolution.store.batches import BatchRow
 
