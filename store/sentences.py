@@ -26,8 +26,8 @@ _COLUMNS = "dataset, position, sentence, text, gold, gold_raw, year, pair, role,
 Row = tuple[Any, ...]
 
 
-_LABELS = {None: None, **{label: label.value for label in Label}}
-_ROLES = {None: None, **{role: role.value for role in Role}}
+_LABELS: dict[Label | None, str | None] = {None: None, **{label: label.value for label in Label}}
+_ROLES: dict[Role | None, str | None] = {None: None, **{role: role.value for role in Role}}
 
 
 def _rows(dataset: str, position: int, block: Sequence[Sentence]) -> list[Row]:
