@@ -52,13 +52,14 @@ CREATE UNIQUE INDEX open_batch_lines ON batch_lines (model, dataset, sentence) W
 -- Lines that a provider's validation turned down; put into another file, they would take that down too.
 CREATE INDEX invalid_batch_lines ON batch_lines (model, dataset, sentence) WHERE outcome = 'invalid';
 
--- A batch has no latency; responses keep 0 for it, since their column takes no null.
+-- A batch has no latency; responses keep 0 for it, since their column takes no null. An answer's own tokens are known
+-- where it came alone; those of a request are of all the sentences in it.
 DROP VIEW answers;
 CREATE VIEW answers AS
 SELECT p.model, p.dataset, p.sentence, s.text, s.gold, s.year, s.pair, s.role, s.type, s.functionality, s.target,
        p.status, p.raw_text, p.scores, p.finish_reason, p.prompt_sha256, p.truncated, p.attempts,
-       coalesce(p.prompt_tokens, r.prompt_tokens) AS prompt_tokens,
-       coalesce(p.completion_tokens, r.completion_tokens) AS completion_tokens,
+       p.prompt_tokens, p.completion_tokens,
+       r.prompt_tokens AS request_prompt_tokens, r.completion_tokens AS request_completion_tokens,
        r.received_at, nullif(r.latency_s, 0) AS latency_s, r.cost_usd, r.base_url, r.http_status, r.request_id,
        r.served_model, r.system_fingerprint, r.body, p.response_index, p.run
 FROM predictions AS p

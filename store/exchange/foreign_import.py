@@ -230,7 +230,8 @@ class _Filler:
                 sha256 = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
             else:
                 self._report.other_prompts += 1
-        answer = Answer(record.status, record.answer, record.scores, record.finish_reason, sha256)
+        tokens = record.prompt_tokens, record.completion_tokens
+        answer = Answer(record.status, record.answer, record.scores, record.finish_reason, sha256, *tokens)
         reply = Reply(
             [answer],
             record.record,
