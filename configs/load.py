@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
 from importlib.resources import files
@@ -73,6 +74,8 @@ def load_toml(path: Path, struct: type[T]) -> T:
         raise ConfigError(f"{path} is not UTF-8 text, which TOML has to be.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+    for key, value in _unusable_numbers(data):
+        raise ConfigError(f"{path}: {key} = {value} is no number to work with; give a finite one of at most 64 bits.")
     for where, key, known in _unknown_keys(data, struct, ()):
         place = f" in [{'.'.join(where)}]" if where else ""
         raise ConfigError(f"{path}: unknown key {key!r}{place}{_nearest(key, known)}; known keys: {', '.join(known)}.")
@@ -145,6 +148,18 @@ def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
         if isinstance(candidate, type) and issubclass(candidate, msgspec.Struct):
             return candidate
     return None
+
+
+def _unusable_numbers(data: Any, key: str = "") -> Iterator[tuple[str, float]]:
+    """Yield numbers that neither SQLite nor JSON can hold, with their dotted keys."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from _unusable_numbers(value, f"{key}.{name}" if key else name)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _unusable_numbers(value, key)
+    elif (isinstance(data, float) and not math.isfinite(data)) or (isinstance(data, int) and abs(data) >= 2**63):
+        yield key, data
 
 
 def _unknown_keys(

@@ -154,7 +154,7 @@ def _planned(config: ModelConfig, prompt: Prompt | None) -> PlannedModel:
     return PlannedModel(config, prompt, record)
 
 
-_AS_OF: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,39}")
+_AS_OF: Final = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 
 
 def renamed(model: PlannedModel, as_of: str) -> PlannedModel:
@@ -166,10 +166,7 @@ def renamed(model: PlannedModel, as_of: str) -> PlannedModel:
         ConfigError: The date can't be a part of a name.
     """
     if _AS_OF.fullmatch(as_of) is None:
-        raise ConfigError(
-            f"--as-of {as_of!r} can't be a part of a name; give a date such as 2026-12: letters, digits, '.', '_', "
-            "'+', '-', 40 of them at most."
-        )
+        raise ConfigError(f"--as-of {as_of!r} is no date; give one such as 2026, 2026-12 or 2026-12-31.")
     config = model.config
     name = f"{config.name}@{as_of}"
     if len(name) > MODEL_NAME_LENGTH:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 from hatevolution.errors import StoreError
 from hatevolution.store.migrations import ADDITIVE, MIGRATIONS, applied
 
-__all__ = ["BUSY_S", "connect", "uri"]
+__all__ = ["BUSY_S", "connect", "holds_anything", "uri"]
 
 BUSY_S = 60.0
 """How long SQLite waits for a lock of another program before it gives up, in seconds."""
@@ -18,6 +19,17 @@ BUSY_S = 60.0
 def uri(path: Path, mode: str) -> str:
     """Return SQLite's URI for a file; ``mode`` is ``ro``, ``rw`` or ``rwc``."""
     return f"file:{quote(str(path))}?mode={mode}"
+
+
+def holds_anything(path: Path) -> bool:
+    """Return whether there is anything at a path; a database without a table is a store whose making was cut off."""
+    if not path.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(uri(path, "ro"), uri=True, timeout=BUSY_S)) as connection:
+            return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    except sqlite3.Error:
+        return True  # whoever opens it says what is wrong with it
 
 
 def connect(path: Path | str) -> sqlite3.Connection:
@@ -42,7 +54,8 @@ def connect(path: Path | str) -> sqlite3.Connection:
         raise StoreError(f"{path} can't be read as a store: {error}.") from None
     if not done:
         connection.close()
-        raise StoreError(f"{path} is a SQLite file but not a store of hatevolution.")
+        what = "not a store of hatevolution" if holds_anything(path) else "empty: the making of a store was cut off"
+        raise StoreError(f"{path} is a SQLite file but {what}.")
     missing = [name for name in MIGRATIONS if name not in done and name not in ADDITIVE]
     newer = [name for name in done if name not in MIGRATIONS]
     if newer or missing:

@@ -16,7 +16,7 @@ from hatevolution.store.exchange.scratch import scratch
 from hatevolution.store.exchange.tables import DATASETS, SENTENCES, names
 from hatevolution.store.exchange.watch import silent
 from hatevolution.store.opened import RunRecord, WritableStore
-from hatevolution.store.reader import connect
+from hatevolution.store.reader import connect, holds_anything
 from hatevolution.store.rows import AnswerRecord, Tables, insert_rows
 from hatevolution.store.second import keep_second
 from hatevolution.store.text import decode
@@ -124,7 +124,7 @@ def _run_of(begun: RunRecord, origin: Origin, target: Target, destination: Path)
     """Return the run of this import: the one that imported the same file in the same way before, if there is one."""
     what = [origin.format, origin.sha256, target.model.name, target.dataset, target.match, target.role, origin.options]
     name = f"import-{hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]}"
-    if destination.exists():
+    if holds_anything(destination):
         with closing(connect(destination)) as connection:
             row = connection.execute(f"SELECT {_RUNS} FROM runs WHERE run = ?", [name]).fetchone()  # noqa: S608 - constants only
         if row is not None:

@@ -16,7 +16,7 @@ from hatevolution.store.exchange.merge_verdicts import merge_verdicts
 from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.exchange.watch import interruptible, silent
 from hatevolution.store.opened import WritableStore
-from hatevolution.store.reader import connect, uri
+from hatevolution.store.reader import connect, holds_anything, uri
 from hatevolution.store.text import decode
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def merge_stores(
 def _check(sources: Sequence[Path], names: Sequence[str], destination: Path, tell: Tell) -> None:
     """Hold everything against everything before the first row is written."""
     guard = Guard()
-    if destination.exists():
+    if holds_anything(destination):
         with closing(connect(destination)) as connection:
             guard.add(destination, connection, str(destination))
     for number, (path, name) in enumerate(zip(sources, names, strict=True)):

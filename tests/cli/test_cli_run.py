@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -15,7 +16,7 @@ import pytest
 from fake_base import Fault, in_thread
 from fake_openai import QUOTA, FakeOpenAI
 from fake_vllm import FakeVllm
-from run_files import KEY, Project, hatevolution, wait_until
+from run_files import KEY, Project, environment, hatevolution, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,10 +190,18 @@ def test_the_budget_is_kept_and_said(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [("--budget-usd", "-1"), ("--budget-usd", "much"), ("--limit", "0"), ("--limit", "x"), ("--models", ",")]
+    "option",
+    [
+        *(("--budget-usd", value) for value in ("-1", "much", "nan", "inf")),
+        *(("--limit", "0"), ("--limit", "x"), ("--models", ",")),
+        *(("--log", f"s.db{end}") for end in ("", "-wal", "-shm", ".lock")),
+    ],
 )
-def test_options_that_make_no_sense_are_wrong_usage(project: Project, option: tuple[str, str]) -> None:
+def test_options_that_make_no_sense_are_wrong_usage(
+    project: Project, option: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.model("m", adapter="scripted")
+    monkeypatch.chdir(project.folder)
     done = project.command(*option)
     assert done.returncode == 2
     assert option[0] in done.stderr
@@ -381,6 +390,24 @@ def test_a_pipe_that_nobody_reads_any_more_does_not_end_the_run(project: Project
     wait_until(lambda: process.poll() is not None)
     assert project.count("predictions") == 30
     assert project.rows("SELECT outcome FROM runs") == [("complete",)]
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", ">&-", ">&- 2>&-"])
+def test_what_cannot_be_shown_changes_nothing_else(project: Project, closed: str) -> None:
+    project.model("m", adapter="scripted", prompt="paper-open")
+    line = f"{shlex.join(project.arguments())} {closed}"
+    assert subprocess.run(["sh", "-c", line], check=False, env=environment()).returncode == 0
+    assert project.count("predictions") == 30
+
+
+@pytest.mark.parametrize("line", ["[price]\nusd_per_request = inf", "[endpoint]\nbatch_size = 99999999999999999999"])
+def test_numbers_that_nothing_can_hold_are_refused(project: Project, line: str) -> None:
+    project.model("m", adapter="scripted")
+    path = project.folder / "m.model.toml"
+    path.write_text(f"{path.read_text()}\n{line}\n")
+    assert line.split()[1] in one_sentence(project.command())
+    assert not project.store.exists()
 
 
 def test_progress_is_told_in_lines_where_there_is_no_terminal(project: Project) -> None:

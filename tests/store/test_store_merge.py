@@ -81,6 +81,17 @@ def test_everything_comes_along(tmp_path: Path) -> None:
         assert [item.sentence for item in unrecorded(connection)] == ["s16", "s17"]
 
 
+def test_a_destination_whose_making_was_cut_off_is_taken_up(tmp_path: Path) -> None:
+    """What a kill leaves right after the file was made: a database without a table, in WAL mode."""
+    destination = tmp_path / "all.db"
+    with closing(sqlite3.connect(destination)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(StoreError, match="the making of a store was cut off"):
+        connect(destination)
+    merge_stores([shard(tmp_path, "a", 0, 9).path], destination)
+    assert rows(destination, "SELECT count(*) FROM predictions") == [(9,)]
+
+
 def test_merging_again_changes_nothing(tmp_path: Path) -> None:
     sources = [shard(tmp_path, "a", 0, 9).fail(["s19"]).fail(["s19"]).path, shard(tmp_path, "b", 5, 12, "no").path]
     merge_stores(sources, tmp_path / "all.db")

@@ -47,11 +47,23 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """
     if f"_{_PROGRAM.upper()}_COMPLETE" in os.environ:
         commands.main(prog_name=_PROGRAM)  # click answers the shell's completion and exits
+    _open_closed_outputs()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Answers may hold unpaired surrogates, terminals may lack characters: show an escape, never crash.
             stream.reconfigure(errors="backslashreplace")
     sys.exit(_flushed(_exit_code(sys.argv[1:] if args is None else list(args))))
+
+
+def _open_closed_outputs() -> None:
+    """Give a process that was started with an output closed one into nothing; else a store might get its number."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
 
 
 def _exit_code(args: list[str]) -> int:
@@ -87,8 +99,6 @@ def _exit_code(args: list[str]) -> int:
 
 def _flushed(code: int) -> int:
     """Write out what is buffered and return the exit code; left to the interpreter's end, an error there is noise."""
-    if sys.stdout is None:  # started with standard output closed
-        return code
     try:
         sys.stdout.flush()
     except BrokenPipeError:

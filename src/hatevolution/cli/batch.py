@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from hatevolution.cli.options import names, store_option
+from hatevolution.cli.options import FiniteRange, names, store_option
 
 if TYPE_CHECKING:
     from hatevolution.runner.batch.collect import CollectReport
@@ -54,9 +54,7 @@ def command() -> None:
     "--except", "without", callback=names, metavar="A,B", help="All but these models or data sets of the experiment."
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N sentences of each data set.")
-@click.option(
-    "--budget-usd", type=click.FloatRange(min=0), metavar="USD", help="Submit no more than may cost this much."
-)
+@click.option("--budget-usd", type=FiniteRange(min=0), metavar="USD", help="Submit no more than may cost this much.")
 @click.option(
     "--requests", type=click.IntRange(1, 50_000), default=50_000, metavar="N", help="At most N requests in a file."
 )
@@ -160,7 +158,7 @@ def status_command(store: str, everything: bool, as_json: bool) -> None:
 )
 @click.option("--wait", is_flag=True, help="Look again until every batch is done.")
 @click.option(
-    "--every", "every_s", type=click.FloatRange(min=0.1), default=_EVERY_S, metavar="S", help="Seconds between looks."
+    "--every", "every_s", type=FiniteRange(min=0.1), default=_EVERY_S, metavar="S", help="Seconds between looks."
 )
 @_json_option
 @click.pass_context

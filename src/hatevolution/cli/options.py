@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
-__all__ = ["names", "store_option"]
+__all__ = ["FiniteRange", "names", "store_option"]
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; what is no number lies within all of click's."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; `nan` and `inf` are refused."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return found
+
 
 store_option: Callable[..., Callable[..., None]] = click.option(
     "--store",

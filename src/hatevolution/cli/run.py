@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from hatevolution.cli.options import names
+from hatevolution.cli.options import FiniteRange, names
 
 if TYPE_CHECKING:
     from hatevolution.runner.events import Listener
@@ -45,9 +46,7 @@ __all__ = ["command"]
 @click.option(
     "--dry-run", is_flag=True, help="Print what would be sent, its tokens, cost and time; send nothing, write nothing."
 )
-@click.option(
-    "--budget-usd", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this in this run."
-)
+@click.option("--budget-usd", type=FiniteRange(min=0), metavar="USD", help="Never spend more than this in this run.")
 @click.option(
     "--ray",
     is_flag=False,
@@ -119,13 +118,24 @@ def _cluster(address: str | None, workers: int | None) -> RayOptions | None:
     return ray_options(address, workers)
 
 
+def _log_file(path: Path, store: Path) -> Path:
+    """Return where the log goes; never among the store's own files."""
+    own = {
+        store.resolve(),
+        *(store.resolve().with_name(store.name + end) for end in ("-wal", "-shm", ".lock", ".reserve")),
+    }
+    if path.resolve() in own:
+        raise click.UsageError(f"--log {path} is a file of the store; give the log a name of its own.")
+    return path
+
+
 def _execute(plan: RunPlan, options: RunOptions, log_path: str | None) -> RunResult:
     from hatevolution.runner.display import PlainEvents, live_display, plain_display
     from hatevolution.runner.log import JsonLog
     from hatevolution.runner.run import execute
 
     live = sys.stderr.isatty()
-    log = None if log_path is None else JsonLog(Path(log_path))
+    log = None if log_path is None else JsonLog(_log_file(Path(log_path), plan.store))
     listeners: list[Listener] = [PlainEvents()]
     if log is not None:
         listeners.append(log)
@@ -208,4 +218,5 @@ def _next_steps(store: Path) -> list[str]:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    with contextlib.suppress(OSError):  # nobody may be there to read it any more; how the run ended stays the same
+        click.echo(text, err=True)

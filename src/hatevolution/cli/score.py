@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hatevolution.cli.options import names, store_option
+from hatevolution.cli.options import FiniteRange, names, store_option
 
 if TYPE_CHECKING:
     from hatevolution.analysis.report import Report
@@ -59,7 +59,7 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the resamples.")
 @click.option(
     "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
     help="Of the intervals; those of correlations have the study's 0.90.",

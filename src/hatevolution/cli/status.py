@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hatevolution.cli.options import store_option
+from hatevolution.cli.options import FiniteRange, store_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,7 @@ _SHOWN = 20
     "watch_s",
     is_flag=False,
     flag_value=2.0,
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     metavar="[SECONDS]",
     help="Show it anew every 2 (or so many) seconds until the run that writes has ended.",
 )
