@@ -40,18 +40,19 @@ class Forecast(NamedTuple):
     pending: int
     """Without an answer, and in no open batch."""
     in_batches: int
-    requests: int
-    prompt_tokens: int
+    requests: int | None = None
+    """None, like all that follows from it, where the model can't be asked (then :attr:`note` says why)."""
+    prompt_tokens: int | None = None
     """Estimated."""
-    completion_tokens_most: int
-    usd_likely: float
-    usd_most: float
-    usd_batch_likely: float | None
+    completion_tokens_most: int | None = None
+    usd_likely: float | None = None
+    usd_most: float | None = None
+    usd_batch_likely: float | None = None
     """In batches (`hatevolution batch submit`); None where the model has no batch interface."""
-    usd_batch_most: float | None
-    least_s: float | None
+    usd_batch_most: float | None = None
+    least_s: float | None = None
     """Time that the configured rate limits impose, in seconds; None where there are none."""
-    note: str
+    note: str = ""
 
 
 def forecast(plan: RunPlan, limit: int | None, environ: Mapping[str, str] = os.environ) -> list[Forecast]:
@@ -119,16 +120,13 @@ def _one(
         completion += estimate.completion_most
         likely += likely_cost(config.price, estimate, min(_LIKELY_COMPLETION, estimate.completion_most))
         most += most_cost(config.price, estimate)
-    requests = 0 if adapter is None else math.ceil(pending / adapter.batch_size)
-    least_s = None if adapter is None else _least_s(model, requests, prompt + completion)
+    known = Forecast(config.name, name, total, pending, waiting, note=note)
+    if adapter is None:
+        return known
+    requests = math.ceil(pending / adapter.batch_size)
     share = 1.0 - (config.price.batch_discount if config.price is not None else 0.0)  # on each part of the price
-    batches = config.adapter in PROVIDER and adapter is not None
-    return Forecast(
-        model=config.name,
-        dataset=name,
-        sentences=total,
-        pending=pending,
-        in_batches=waiting,
+    batches = config.adapter in PROVIDER
+    return known._replace(
         requests=requests,
         prompt_tokens=prompt,
         completion_tokens_most=completion,
@@ -136,8 +134,7 @@ def _one(
         usd_most=most,
         usd_batch_likely=share * likely if batches else None,
         usd_batch_most=share * most if batches else None,
-        least_s=least_s,
-        note=note,
+        least_s=_least_s(model, requests, prompt + completion),
     )
 
 

@@ -173,6 +173,10 @@ def test_a_retired_model_is_marked_in_the_dry_run(project: Project) -> None:
     done = project.command("--dry-run")
     assert done.returncode == 0
     assert "its successor is new" in done.stdout
+    # What is not known is not said to be nothing.
+    assert "Not in these sums, since they can't be asked as things are: old." in done.stdout
+    (lane,) = json.loads(project.command("--dry-run", "--json").stdout)["lanes"]
+    assert (lane["pending"], lane["requests"], lane["usd_likely"], lane["usd_most"]) == (30, None, None, None)
 
 
 # -- money -----------------------------------------------------------------------------------------------------------

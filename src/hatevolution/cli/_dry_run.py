@@ -41,7 +41,7 @@ def _show(lines: list[Forecast]) -> None:
 
     table = Table(title="What a run would send", box=box.SIMPLE)
     for name in ("Model", "Data set"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for name in (
         "Sentences",
         "Pending",
@@ -53,7 +53,7 @@ def _show(lines: list[Forecast]) -> None:
         "USD, batch",
         "Time, least",
     ):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")  # a figure may be broken, never cut
     for line in lines:
         seconds = "-" if line.least_s is None else duration(line.least_s)
         table.add_row(
@@ -61,23 +61,33 @@ def _show(lines: list[Forecast]) -> None:
             Text(one_line(line.dataset)),
             str(line.sentences),
             str(line.pending),
-            str(line.requests),
-            str(line.prompt_tokens),
-            str(line.completion_tokens_most),
-            f"{line.usd_likely:.4f}",
-            f"{line.usd_most:.4f}",
-            "-" if line.usd_batch_likely is None else f"{line.usd_batch_likely:.4f}",
+            *(_count(value) for value in (line.requests, line.prompt_tokens, line.completion_tokens_most)),
+            *(_usd(value) for value in (line.usd_likely, line.usd_most, line.usd_batch_likely)),
             seconds,
         )
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 200)
     console.print(table)
     console.print(
         f"{sum(line.pending for line in lines)} answers pending, about "
-        f"{sum(line.usd_likely for line in lines):.4f} USD (at most {sum(line.usd_most for line in lines):.4f}). "
+        f"{sum(line.usd_likely or 0 for line in lines):.4f} USD (at most "
+        f"{sum(line.usd_most or 0 for line in lines):.4f}). "
         f"Times follow from the configured rate limits; a lane without any has none."
     )
+    unknown = dict.fromkeys(line.model for line in lines if line.usd_likely is None and line.pending)
+    if unknown:
+        console.print(
+            Text(one_line(f"Not in these sums, since they can't be asked as things are: {', '.join(unknown)}."))
+        )
     waiting = sum(line.in_batches for line in lines)
     if waiting:
         console.print(f"{waiting} sentences are in open batches and would be left to them.")
     for note in dict.fromkeys(line.note for line in lines if line.note):
         console.print(Text(one_line(note)))
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _usd(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
