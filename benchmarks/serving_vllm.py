@@ -59,7 +59,11 @@ def vllm_bench(python: str, config: ModelConfig, weights: Path, file: Path) -> f
         "--max-concurrency", str(IN_FLIGHT), "--temperature", "0", "--ignore-eos", "--disable-tqdm",
     ]  # fmt: skip
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_TARGET_DEVICE": "cpu"},
     )
     found = re.search(r"Request throughput \(req/s\):\s+([\d.]+)", done.stdout)
     if found is None:
