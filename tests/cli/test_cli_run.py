@@ -9,7 +9,9 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -395,6 +397,19 @@ def test_a_pipe_that_nobody_reads_any_more_does_not_end_the_run(project: Project
     assert project.count("predictions") == 30
     assert project.rows("SELECT outcome FROM runs") == [("complete",)]
     assert process.returncode == 0
+
+
+def test_what_to_do_next_can_be_typed_as_it_stands(project: Project) -> None:
+    """The command that was called by its path is named by its path, unless its name alone would find it."""
+    project.model("m", adapter="scripted", prompt="paper-open")
+    program = str(Path(sys.executable).with_name("hatevolution"))
+    call = [program, *project.arguments()[4:]]  # what follows the Python and its options
+    elsewhere = {**environment(), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(call, capture_output=True, text=True, check=True, env=elsewhere)
+    assert f"Tables: {program} score --store" in done.stderr
+    found = {**environment(), "PATH": f"{Path(program).parent}:/usr/bin:/bin"}
+    done = subprocess.run(call, capture_output=True, text=True, check=True, env=found)
+    assert "Tables: hatevolution score --store" in done.stderr
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", ">&-", ">&- 2>&-"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -178,7 +179,7 @@ def _summary(plan: RunPlan, result: RunResult) -> None:
         for why, count in state.reasons.items():
             say(f"Missing of {one_line(state.model)}: {count} sentences, {one_line(why, 300)}")
     if any(state.given_up for state in result.states):
-        say(f"Every failed attempt: hatevolution status --store {shlex.quote(str(plan.store))} --failures")
+        say(f"Every failed attempt: {_program()} status --store {shlex.quote(str(plan.store))} --failures")
     if result.pending:
         say("Start the same command again to ask what is missing.")
     for line in _next_steps(plan.store):
@@ -196,7 +197,7 @@ def _counts(plan: RunPlan, result: RunResult) -> None:
     if result.in_batches:
         _say(
             f"{result.in_batches} sentences are in an open batch and were left to it: "
-            f"hatevolution batch collect --store {shlex.quote(str(plan.store))}"
+            f"{_program()} batch collect --store {shlex.quote(str(plan.store))}"
         )
 
 
@@ -211,10 +212,17 @@ def _next_steps(store: Path) -> list[str]:
     """Return what to do with a store that has answers, by the commands that there are."""
     where = shlex.quote(str(store))
     return [
-        f"{what}: hatevolution {name} --store {where}{more}"
+        f"{what}: {_program()} {name} --store {where}{more}"
         for what, name, more in _NEXT
         if find_spec(f"hatevolution.cli.{name}")
     ]
+
+
+def _program() -> str:
+    """Return how a shell finds this command: by its name, or else as it was called (`make run` does so by its path)."""
+    called = sys.argv[0]
+    by_name = Path(called).name != "hatevolution" or shutil.which("hatevolution") is not None
+    return "hatevolution" if by_name else shlex.quote(called)
 
 
 def _say(text: str) -> None:
