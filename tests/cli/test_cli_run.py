@@ -22,7 +22,6 @@ from run_files import KEY, Project, environment, hatevolution, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
