@@ -2,6 +2,8 @@
 
 Wanted: with SmolLM2 and 8 tokens, at least 0.95 of the rate of ``vllm bench serve`` on the same prompts; classifying in
 lists of 32 at least 2 times as fast as one sentence per request.
+
+``vllm bench serve`` needs pandas, which the environment of servers has not got: ``.venv-vllm/bin/pip install pandas``.
 """
 
 from __future__ import annotations
