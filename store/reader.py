@@ -48,13 +48,13 @@ def connect(path: Path | str) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA query_only = 1")
         done = applied(connection)
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     except sqlite3.Error as error:
         connection.close()
         raise StoreError(f"{path} can't be read as a store: {error}.") from None
     if not done:
         connection.close()
-        what = "not a store of hatevolution" if holds_anything(path) else "empty: the making of a store was cut off"
+        what = "not a store of hatevolution" if tables else "empty: the making of a store was cut off"
         raise StoreError(f"{path} is a SQLite file but {what}.")
     missing = [name for name in MIGRATIONS if name not in done and name not in ADDITIVE]
     newer = [name for name in done if name not in MIGRATIONS]

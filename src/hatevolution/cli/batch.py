@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from hatevolution.cli.options import FiniteRange, names, store_option
+from hatevolution.cli.options import FiniteRange, plan_options, store_option
 
 if TYPE_CHECKING:
     from hatevolution.runner.batch.collect import CollectReport
@@ -40,19 +40,7 @@ def command() -> None:
 
 
 @command.command(name="submit")
-@click.argument("config", default="quickstart", metavar="[CONFIG]")
-@click.option(
-    "--store",
-    envvar="HATEVOLUTION_STORE",
-    metavar="FILE",
-    help="Where the answers will go. Default: the experiment's store, or NAME.db.",
-)
-@click.option("--data", metavar="DIR", help="Folder of the data sets; their files are found by name at any depth.")
-@click.option("--models", callback=names, metavar="A,B", help="Only these of the experiment's models.")
-@click.option("--datasets", callback=names, metavar="A,B", help="Only these of the experiment's data sets.")
-@click.option(
-    "--except", "without", callback=names, metavar="A,B", help="All but these models or data sets of the experiment."
-)
+@plan_options("Where the answers will go.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N sentences of each data set.")
 @click.option("--budget-usd", type=FiniteRange(min=0), metavar="USD", help="Submit no more than may cost this much.")
 @click.option(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["FiniteRange", "names", "store_option"]
+__all__ = ["FiniteRange", "names", "plan_options", "store_option"]
 
 
 class FiniteRange(click.FloatRange):
@@ -42,3 +42,35 @@ def names(_context: click.Context, _parameter: click.Parameter, value: str | Non
     if not found:
         raise click.BadParameter("names separated by commas are needed.")
     return found
+
+
+def plan_options(store_help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator with what says which sentences of which experiment are meant, and where the answers go."""
+    declared = [
+        click.argument("config", default="quickstart", metavar="[CONFIG]"),
+        click.option(
+            "--store",
+            envvar="HATEVOLUTION_STORE",
+            metavar="FILE",
+            help=f"{store_help} Default: the experiment's store, or NAME.db.",
+        ),
+        click.option(
+            "--data", metavar="DIR", help="Folder of the data sets; their files are found by name at any depth."
+        ),
+        click.option("--models", callback=names, metavar="A,B", help="Only these of the experiment's models."),
+        click.option("--datasets", callback=names, metavar="A,B", help="Only these of the experiment's data sets."),
+        click.option(
+            "--except",
+            "without",
+            callback=names,
+            metavar="A,B",
+            help="All but these models or data sets of the experiment.",
+        ),
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(declared):
+            command = option(command)
+        return command
+
+    return decorate

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from hatevolution.cli.options import FiniteRange, names
+from hatevolution.cli.options import FiniteRange, plan_options
 
 if TYPE_CHECKING:
     from hatevolution.runner.events import Listener
@@ -25,19 +25,7 @@ __all__ = ["command"]
 
 
 @click.command(name="run")
-@click.argument("config", default="quickstart", metavar="[CONFIG]")
-@click.option(
-    "--store",
-    envvar="HATEVOLUTION_STORE",
-    metavar="FILE",
-    help="Where the answers go. Default: the experiment's store, or NAME.db.",
-)
-@click.option("--data", metavar="DIR", help="Folder of the data sets; their files are found by name at any depth.")
-@click.option("--models", callback=names, metavar="A,B", help="Only these of the experiment's models.")
-@click.option("--datasets", callback=names, metavar="A,B", help="Only these of the experiment's data sets.")
-@click.option(
-    "--except", "without", callback=names, metavar="A,B", help="All but these models or data sets of the experiment."
-)
+@plan_options("Where the answers go.")
 @click.option(
     "--as-of",
     metavar="DATE",
