@@ -18,13 +18,11 @@ if TYPE_CHECKING:
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.domain import Item
 
-__all__ = ["BROKEN_OFF", "CHAT_SENT", "DEFAULT_MAX_TOKENS", "ChatBody", "Spoken", "read_chat", "reserved"]
+__all__ = ["CHAT_SENT", "DEFAULT_MAX_TOKENS", "ChatBody", "Spoken", "read_chat", "reserved"]
 
 CHAT_SENT = ("max_tokens", "temperature", "top_p", "seed", "stop", "extra")
 DEFAULT_MAX_TOKENS = 16_384
 """Where nothing limits the answer: the most that gpt-4o generates (its model page); used for estimates alone."""
-BROKEN_OFF = ("abort", "error")
-"""Words of vLLM for an answer of which only a part came."""
 
 
 def reserved(*more: str) -> frozenset[str]:
