@@ -18,7 +18,7 @@ from fake_base import Fault
 from fake_openai import FakeOpenAI, error_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
 LIFE = ("validating", "in_progress", "finalizing", "completed")
@@ -331,9 +331,3 @@ def served(**more: Any) -> AbstractContextManager[FakeOpenAIBatch]:
     from fake_base import in_thread
 
     return in_thread(FakeOpenAIBatch(**more))
-
-
-def serving(**more: Any) -> Iterator[FakeOpenAIBatch]:
-    """Run one for a fixture."""
-    with served(**more) as server:
-        yield server

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from batch_desk import Desk
-from fake_openai_batch import FakeOpenAIBatch, serving
+from fake_openai_batch import FakeOpenAIBatch
 from run_files import KEY, hatevolution
 
 from hatevolution.adapters.batch.files import Limits
@@ -19,21 +19,7 @@ from hatevolution.errors import DataError
 from hatevolution.store.lock import WriterLock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAIBatch]:
-    yield from serving(swift=True)
-
-
-@pytest.fixture
-def desk(tmp_path: Path, server: FakeOpenAIBatch) -> Desk:
-    made = Desk(tmp_path)
-    made.dataset(count=12)
-    made.chat(server.base_url)
-    return made
 
 
 def batch(desk: Desk, what: str, *more: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ import pytest
 from batch_desk import ENVIRON, Desk
 from fake_base import Fault, in_thread
 from fake_openai import CONTEXT, FILTERED, QUOTA, RATE_LIMITED, FakeOpenAI, error_body
-from fake_openai_batch import FakeOpenAIBatch, served, serving
+from fake_openai_batch import FakeOpenAIBatch, served
 from run_files import KEY
 
 from hatevolution.adapters.batch.files import Limits
@@ -18,21 +18,13 @@ from hatevolution.store.exchange.merging import merge_stores
 from hatevolution.store.exchange.verifying import verify_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 
 @pytest.fixture
-def server() -> Iterator[FakeOpenAIBatch]:
-    yield from serving(swift=True)
-
-
-@pytest.fixture
-def desk(tmp_path: Path, server: FakeOpenAIBatch) -> Desk:
-    made = Desk(tmp_path)
-    made.dataset(count=20)
-    made.chat(server.base_url)
-    return made
+def sentences() -> int:
+    return 20
 
 
 _ROWS = """

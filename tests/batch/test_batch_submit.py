@@ -9,13 +9,12 @@ import pytest
 from batch_desk import ENVIRON, FAST, Desk
 from fake_base import Fault
 from fake_openai import QUOTA, RATE_LIMITED, error_body
-from fake_openai_batch import FakeOpenAIBatch, serving
+from fake_openai_batch import FakeOpenAIBatch
 
 from hatevolution.adapters.batch.files import Limits
 from hatevolution.errors import ConfigError, StoreError, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 DROP = Fault(action="drop")
@@ -23,19 +22,6 @@ BROKEN_DOWN = Fault(status=500, body="oops")
 LOST = pytest.param(DROP, id="lost")
 BROKEN = pytest.param(BROKEN_DOWN, id="500")
 CUT = pytest.param(Fault(action="cut"), id="cut", marks=pytest.mark.slow)
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAIBatch]:
-    yield from serving(swift=True)
-
-
-@pytest.fixture
-def desk(tmp_path: Path, server: FakeOpenAIBatch) -> Desk:
-    made = Desk(tmp_path)
-    made.dataset(count=12)
-    made.chat(server.base_url)
-    return made
 
 
 def submitted(server: FakeOpenAIBatch) -> list[int]:
