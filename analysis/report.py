@@ -134,11 +134,7 @@ def make(
         StoreError: The store can't be read.
         ConfigError: A name is not known, or there are no intervals for what was asked.
     """
-    if invalid not in INVALID_POLICIES:
-        raise ConfigError(f"There is no policy {invalid!r} for invalid answers; known: {', '.join(INVALID_POLICIES)}.")
-    if invalid == "raw" and (resamples is not None or drift_of is not None):
-        raise ConfigError("Intervals can't be had with --invalid raw, whose classes change from resample to resample.")
-    policy = cast("InvalidPolicy", invalid)
+    policy = _invalid_policy(invalid, resampled=resamples is not None or drift_of is not None)
     if drift_of is not None:
         if drift_of[0] == drift_of[1]:
             raise ConfigError(f"The drift is asked for between {drift_of[0]} and itself; give two names.")
@@ -147,29 +143,23 @@ def make(
     found = scores(study, policy)
     ranked = rankings(study, found, constants)
     correlations = every_pair(ranked)
-    more = None
+    more = other = moved = None
     if resamples is not None:
         more = statistics(
             study, found, ranked, correlations, seed=seed, resamples=resamples, confidence=confidence, invalid=policy
         )
         found = with_intervals(found, more.intervals)
-    other = None
     if against is not None:
         other = changes(study, load(store, parser=against, models=models, datasets=datasets), policy)
-    moved = None
     if drift_of is not None:
-        moved = drift(
-            study,
-            *drift_of,
-            invalid=policy,
-            seed=seed,
-            resamples=resamples or DEFAULT_RESAMPLES,
-            confidence=confidence,
-        )
-    made = drift_tables(moved) if moved is not None else []
-    made += study_tables(study, found, policy, ranked=ranked, correlations=correlations)
-    made += beyond_tables(study, ranked, correlations, more) if more is not None else []
-    made += other.tables() if other is not None else []
+        drawn = resamples or DEFAULT_RESAMPLES
+        moved = drift(study, *drift_of, invalid=policy, seed=seed, resamples=drawn, confidence=confidence)
+    made = [
+        *(drift_tables(moved) if moved is not None else ()),
+        *study_tables(study, found, policy, ranked=ranked, correlations=correlations),
+        *(beyond_tables(study, ranked, correlations, more) if more is not None else ()),
+        *(other.tables() if other is not None else ()),
+    ]
     return Report(
         study=study,
         invalid=policy,
@@ -181,6 +171,14 @@ def make(
         changes=other,
         drift=moved,
     )
+
+
+def _invalid_policy(name: str, *, resampled: bool) -> InvalidPolicy:
+    if name not in INVALID_POLICIES:
+        raise ConfigError(f"There is no policy {name!r} for invalid answers; known: {', '.join(INVALID_POLICIES)}.")
+    if name == "raw" and resampled:
+        raise ConfigError("Intervals can't be had with --invalid raw, whose classes change from resample to resample.")
+    return cast("InvalidPolicy", name)
 
 
 def write(report: Report, folder: Path, form: str) -> list[Path]:

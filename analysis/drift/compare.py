@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hatevolution.analysis.drift.labels import label_drift
 from hatevolution.analysis.drift.metrics import metric_drift
@@ -69,32 +69,11 @@ class Drift:
         ]
         return f"{model.title} was answered by {', '.join(said)}."
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "old": self.old.name,
-            "new": self.new.name,
-            "seed": self.seed,
-            "resamples": self.resamples,
-            "confidence": self.confidence,
-            "notes": self.notes(),
-            "asked_differently": list(self.asked_differently),
-            "labels": self.labels.to_dicts(),
-            "metrics": [_grouped(row) for row in self.metrics.iter_rows(named=True)],
-            "served": self.served.to_dicts(),
-        }
-
 
 def _span(first: str | None, last: str | None) -> str:
     if first is None or last is None:
         return "at an unknown time"
     return first[:10] if first[:10] == last[:10] else f"{first[:10]} to {last[:10]}"
-
-
-def _grouped(row: dict[str, Any]) -> dict[str, Any]:
-    key, group = row.pop("group_key"), row.pop("group")
-    named = None if key is None else {key: int(group) if key == "year" else group}
-    return {"dataset": row.pop("dataset"), "metric": row.pop("metric"), "group": named, **row}
 
 
 def drift(

@@ -20,6 +20,7 @@ from hatevolution.analysis.report_page.provenance import Provenance, provenance
 from hatevolution.analysis.tables.context import context
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from hatevolution.analysis.report import Report
@@ -92,15 +93,9 @@ def gather(store: Path | str, options: Options, made_at: dt.datetime | None = No
         store, parser=options.parser, invalid=options.invalid, models=options.models, datasets=options.datasets
     )
     study = report.study
-    records = provenance(store)
-    models, sets = {item.name for item in study.models}, {item.name for item in study.datasets}
-    records = records._replace(
-        cells=tuple(cell for cell in records.cells if cell.model in models and cell.dataset in sets),
-        models=tuple(item for item in records.models if item.model in models),
-        datasets=tuple(item for item in records.datasets if item.dataset in sets),
-        spend=tuple(item for item in records.spend if item.model in models),
-    )
-    answered = {name: sum(cell.answered for cell in records.cells if cell.model == name) for name in models}
+    titles = {model.name: model.title for model in study.models}
+    records = _those_of(provenance(store), titles.keys(), {item.name for item in study.datasets})
+    answered = {name: sum(cell.answered for cell in records.cells if cell.model == name) for name in titles}
     found = broken(
         store,
         parser=options.parser,
@@ -112,7 +107,6 @@ def gather(store: Path | str, options: Options, made_at: dt.datetime | None = No
     )
     sure = uncertainty(report, seed=options.seed, resamples=options.resamples)
     view = context(study, report.scores, report.invalid)
-    titles = {model.name: model.title for model in study.models}
     return Content(
         options=options,
         made_at=made_at or dt.datetime.now(dt.UTC),
@@ -134,6 +128,16 @@ def gather(store: Path | str, options: Options, made_at: dt.datetime | None = No
         ),
         broken_figures=_present(kinds_figure(found.counts, titles)),
     )  # fmt: skip
+
+
+def _those_of(records: Provenance, models: Collection[str], datasets: Collection[str]) -> Provenance:
+    """Return what is known of these models and sets alone."""
+    return records._replace(
+        cells=tuple(cell for cell in records.cells if cell.model in models and cell.dataset in datasets),
+        models=tuple(item for item in records.models if item.model in models),
+        datasets=tuple(item for item in records.datasets if item.dataset in datasets),
+        spend=tuple(item for item in records.spend if item.model in models),
+    )
 
 
 def _versions() -> dict[str, str]:
