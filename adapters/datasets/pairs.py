@@ -67,23 +67,36 @@ def pair_sentences(path: Path, layout: Layout, note: Callable[[str], None]) -> I
             if original is None or neologism is None:
                 lacking = columns.original if original is None else columns.neologism
                 raise bad_row(path, number, f"there is no text in {lacking!r}")
-            marked = {**extra, IDENTICAL: "true"} if original == neologism else extra
-            for role, text in ((Role.ORIGINAL, original), (Role.NEOLOGISM, neologism)):
-                yield Sentence(
-                    id=f"{pair}-{role}",
-                    text=text,
-                    gold=gold[0],
-                    gold_raw=gold[1],
-                    year=year,
-                    pair=pair,
-                    role=role,
-                    type=known.get("type"),
-                    functionality=known.get("functionality"),
-                    target=known.get("target"),
-                    meta=marked,
-                )
+            yield from _both(pair, original, neologism, gold, year, known, extra)
     if doubtful:
         note(_disagreement(path, columns.label, doubtful))
+
+
+def _both(
+    pair: str,
+    original: str,
+    neologism: str,
+    gold: Gold,
+    year: int | None,
+    known: Mapping[str, str],
+    meta: dict[str, str],
+) -> Iterator[Sentence]:
+    """Yield the two sentences of a pair, which differ in text and role alone."""
+    marked = {**meta, IDENTICAL: "true"} if original == neologism else meta
+    for role, text in ((Role.ORIGINAL, original), (Role.NEOLOGISM, neologism)):
+        yield Sentence(
+            id=f"{pair}-{role}",
+            text=text,
+            gold=gold[0],
+            gold_raw=gold[1],
+            year=year,
+            pair=pair,
+            role=role,
+            type=known.get("type"),
+            functionality=known.get("functionality"),
+            target=known.get("target"),
+            meta=marked,
+        )
 
 
 def _given(cells: Mapping[str, Sequence[str | None]]) -> list[Sequence[str | None]]:
