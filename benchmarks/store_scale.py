@@ -43,7 +43,7 @@ SELECT m.model, s.dataset, s.sentence, 'answered',
             WHEN (s.position + m.position) % 3 = 0 THEN 'toxic' ELSE 'respectful' END,
        'stop', h.sha256, 1, :run, s.position * :models + m.position + 1
 FROM models AS m, sentences AS s JOIN temp.hashes AS h ON h.position = s.position
-ORDER BY m.model, s.dataset, s.sentence
+ORDER BY s.position, m.position
 """
 
 

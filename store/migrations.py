@@ -11,6 +11,7 @@ from hatevolution.errors import StoreError
 from hatevolution.store.batch_schema import BATCHES
 from hatevolution.store.schema import INITIAL
 from hatevolution.store.second_schema import SECOND_ANSWERS
+from hatevolution.store.tally_schema import TALLIES
 from hatevolution.store.verdict_schema import VERDICTS
 
 if TYPE_CHECKING:
@@ -57,14 +58,20 @@ def _m004_batches(db: Database) -> None:
         db.execute(statement)
 
 
+def _m005_tallies(db: Database) -> None:
+    for statement in _statements(TALLIES):
+        db.execute(statement)
+
+
 MIGRATIONS: dict[str, Callable[[Database], None]] = {
     "m001_initial": _m001_initial,
     "m002_verdicts": _m002_verdicts,
     "m003_second_answers": _m003_second_answers,
     "m004_batches": _m004_batches,
+    "m005_tallies": _m005_tallies,
 }
 
-ADDITIVE = frozenset({"m002_verdicts", "m003_second_answers", "m004_batches"})
+ADDITIVE = frozenset({"m002_verdicts", "m003_second_answers", "m004_batches", "m005_tallies"})
 """Migrations that only add tables of their own: a store that has not had them yet can be read as it is."""
 
 

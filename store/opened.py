@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import sqlite3
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hatevolution.configs.fingerprint import differences, fingerprint
 from hatevolution.errors import StoreError
@@ -15,6 +15,7 @@ from hatevolution.store.connection import connect_writer
 from hatevolution.store.lock import WriterLock
 from hatevolution.store.migrations import migrate
 from hatevolution.store.sentences import insert_sentences
+from hatevolution.store.tally import CHUNK, advance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from hatevolution.domain import Sentence
 
 __all__ = ["DatasetRecord", "ModelRecord", "RunRecord", "WritableStore", "model_is_stored"]
+
+
+_COUNTED_AT_END: Final = 1_000_000
+"""Answers that a run counts at its end, at most: some seconds. More are left only by versions that counted none."""
 
 
 class DatasetRecord(NamedTuple):
@@ -195,6 +200,22 @@ class WritableStore:
             connection.execute(
                 "UPDATE runs SET ended_at = ?, outcome = ?, note = ? WHERE run = ?", [ended_at, outcome, note, run]
             )
+        with suppress(StoreError):  # a full disk: what is not counted now is counted by whoever reads
+            self.count_answers(_COUNTED_AT_END)
+
+    def count_answers(self, most: int | None = None) -> None:
+        """Bring the tallies of :mod:`hatevolution.store.tally` up to date.
+
+        Args:
+            most: How many answers to count, about; None for all.
+        """
+        chunks = 0
+        while most is None or chunks * CHUNK < most:
+            chunks += 1
+            with self.transaction() as connection:
+                left = advance(connection)
+            if not left:
+                break
 
     def forget_run(self, run: str) -> None:
         """Take back what a run registered that then could not begin: itself, and the models and sets it brought.

@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from hatevolution.store.exchange.tables import has_table
+from hatevolution.store.tally import Tally, tallies
 from hatevolution.store.text import decode
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from hatevolution.store.tally import Tallies
 
 __all__ = [
     "Cell",
@@ -108,38 +111,11 @@ GROUP BY f.model, f.dataset, f.kind, f.http_status
 ORDER BY f.model, f.dataset, count(*) DESC
 """
 
-_CELLS = """
-WITH done AS (
-    SELECT model, dataset, count(*) AS rows,
-           count(*) FILTER (WHERE status = 'answered') AS answered,
-           count(*) FILTER (WHERE status = 'refused') AS refused,
-           count(*) FILTER (WHERE status = 'rejected') AS rejected
-    FROM predictions GROUP BY model, dataset
-), failed AS (
-    SELECT model, dataset, count(*) AS attempts FROM failures GROUP BY model, dataset
-), asked AS (
-    -- Which models were ever asked about which sets: by what they left, and by what a run was told to do.
-    SELECT model, dataset FROM done
-    UNION SELECT model, dataset FROM failed
-    UNION SELECT json_extract(m.value, '$.name'), json_extract(d.value, '$.name')
-          FROM runs, json_each(runs.configuration, '$.models') AS m, json_each(runs.configuration, '$.datasets') AS d
-)
-SELECT asked.model, asked.dataset, datasets.sentences, coalesce(answered, 0), coalesce(refused, 0),
-       coalesce(rejected, 0), datasets.sentences - coalesce(rows, 0), coalesce(attempts, 0)
-FROM asked
-JOIN models ON models.model = asked.model
-JOIN datasets ON datasets.dataset = asked.dataset
-LEFT JOIN done ON done.model = asked.model AND done.dataset = asked.dataset
-LEFT JOIN failed ON failed.model = asked.model AND failed.dataset = asked.dataset
-ORDER BY models.position, datasets.position
-"""
-
-_SPEND = """
-SELECT p.model, count(DISTINCT r.response), coalesce(sum(r.prompt_tokens), 0),
-       coalesce(sum(r.completion_tokens), 0), coalesce(sum(r.cost_usd), 0.0)
-FROM predictions AS p JOIN responses AS r ON r.response = p.response
-WHERE p.response_index = 0
-GROUP BY p.model
+# Which models were asked about which sets, beside those that have answers: by failures, and by what runs were told.
+_FAILED = "SELECT model, dataset, count(*) FROM failures GROUP BY model, dataset"
+_TOLD = """
+SELECT DISTINCT json_extract(m.value, '$.name'), json_extract(d.value, '$.name')
+FROM runs, json_each(runs.configuration, '$.models') AS m, json_each(runs.configuration, '$.datasets') AS d
 """
 
 _UNRECORDED = """
@@ -156,14 +132,46 @@ ORDER BY i.intent, s.key
 """
 
 
-def cells(connection: sqlite3.Connection) -> list[Cell]:
-    """Return one cell for each model and data set that a run was to ask, in the order of first appearance."""
-    return [Cell(*row) for row in connection.execute(_CELLS)]
+def cells(connection: sqlite3.Connection, counted: Tallies | None = None) -> list[Cell]:
+    """Return one cell for each model and data set that a run was to ask, in the order of first appearance.
+
+    Args:
+        connection: The store.
+        counted: What :func:`~hatevolution.store.tally.tallies` found, where it is needed for more than this.
+    """
+    counted = tallies(connection) if counted is None else counted
+    failed = {(model, dataset): attempts for model, dataset, attempts in connection.execute(_FAILED)}
+    asked = counted.keys() | failed.keys() | set(connection.execute(_TOLD))
+    models = connection.execute("SELECT model FROM models ORDER BY position").fetchall()
+    datasets = connection.execute("SELECT dataset, sentences FROM datasets ORDER BY position").fetchall()
+    found = []
+    for (model,) in models:
+        for dataset, total in datasets:
+            if (model, dataset) in asked:
+                tally = counted.get((model, dataset), Tally())
+                numbers = (tally.answered, tally.refused, tally.rejected, total - tally.rows)
+                found.append(Cell(model, dataset, total, *numbers, failed.get((model, dataset), 0)))
+    return found
 
 
-def spend(connection: sqlite3.Connection) -> list[ModelSpend]:
-    """Return what each model's answers cost, in US dollars, and the tokens they used."""
-    return [ModelSpend(*row) for row in connection.execute(_SPEND)]
+def spend(connection: sqlite3.Connection, counted: Tallies | None = None) -> list[ModelSpend]:
+    """Return what each model's answers cost, in US dollars, and the tokens they used.
+
+    A response counts with the first of the sentences that it answers; ``counted`` as for :func:`cells`.
+    """
+    counted = tallies(connection) if counted is None else counted
+    found: dict[str, ModelSpend] = {}
+    for (model, _), tally in sorted(counted.items()):
+        if tally.requests:
+            known = found.get(model, ModelSpend(model, 0, 0, 0, 0.0))
+            found[model] = ModelSpend(
+                model,
+                known.requests + tally.requests,
+                known.prompt_tokens + tally.prompt_tokens,
+                known.completion_tokens + tally.completion_tokens,
+                known.cost_usd + tally.cost_usd,
+            )
+    return list(found.values())
 
 
 def failures(connection: sqlite3.Connection) -> list[FailureSummary]:

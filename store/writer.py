@@ -11,9 +11,11 @@ import asyncio
 import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from hatevolution.store.rows import AnswerRecord, FailureRecord, IntentRecord, Tables, salvaged
+from hatevolution.store.tally import advance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,9 @@ _NO_SPACE = frozenset({"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSTAT"
 
 _BUSY_S = 1.0
 """How long a commit waits for another program's lock before it says so and is tried again, in seconds."""
+
+_COUNT_EVERY: Final = 20_000
+"""Operations between two times that answers are counted. A reader counts those since, in some 40 ms."""
 
 
 class Ballast:
@@ -109,6 +114,8 @@ class GroupCommitWriter:
         """Operations handed over so far."""
         self._safe = 0
         """Operations committed so far; they are committed in the order in which they were handed over."""
+        self._uncounted = 0
+        """Operations since answers were last counted; the worker thread's own."""
         self._next_response = 1 + self._highest("responses", "response")
         self._next_intent = 1 + self._highest("intents", "intent")
         self.commits = 0
@@ -287,6 +294,22 @@ class GroupCommitWriter:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        self._uncounted += len(batch)
+        if self._uncounted >= _COUNT_EVERY:
+            self._uncounted = 0
+            self._count()
+
+    def _count(self) -> None:
+        """Bring the tallies up to date, in a transaction of their own, so that no answer fails with them."""
+        connection = self._connection
+        with suppress(sqlite3.Error):
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                advance(connection, 10 * _COUNT_EVERY)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     def _write_singly(self, batch: list[_Operation], first_response: int) -> None:
         connection = self._connection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sqlite3
 from contextlib import closing
 from itertools import count, islice
@@ -14,6 +15,8 @@ from hatevolution.configs.prompts import Prompt
 from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.migrations import APPLICATION_ID, MIGRATIONS, applied
 from hatevolution.store.sentences import content_bytes
+from hatevolution.store.tally import Tally, recount
+from hatevolution.store.tally import stored as stored_tallies
 from hatevolution.store.text import decode
 
 if TYPE_CHECKING:
@@ -241,6 +244,23 @@ def _answers(connection: sqlite3.Connection, tell: Tell) -> Found:
     return problems.found(int(number), *notes)
 
 
+def _tallies(connection: sqlite3.Connection, tell: Tell) -> Found:
+    """Count again what is counted already; a difference would show in ``hatevolution status``."""
+    problems = _Problems()
+    through, counted = stored_tallies(connection)
+    (last,) = connection.execute("SELECT coalesce(max(rowid), 0) FROM predictions").fetchone()
+    if through > last:
+        problems.add(f"{through} answers are said to be counted, and there are {last}")
+        return problems.found(0)
+    again = recount(connection, 0, through)
+    for model, dataset in sorted(again.keys() | counted.keys()):
+        one, other = counted.get((model, dataset), Tally()), again.get((model, dataset), Tally())
+        # Sums of the same costs in another order differ in their last digits.
+        if one[:-1] != other[:-1] or not math.isclose(one.cost_usd, other.cost_usd, rel_tol=1e-6, abs_tol=1e-9):
+            problems.add(f"{model}, {dataset}: the sums that are kept are not those of its answers")
+    return problems.found(through)
+
+
 def _told(rows: Iterator[Any], what: str, tell: Tell) -> Iterator[Any]:
     """Pass rows on and tell of them now and then."""
     for done in count(0, _TELL_EVERY):
@@ -260,5 +280,6 @@ CHECKS: Final[dict[str, tuple[str, Callable[[sqlite3.Connection, Tell], Found]]]
     "prompts": ("answers against prompt and text", _prompts),
     "responses": ("answers at their places in the responses", _responses),
     "answers": ("answers that say something", _answers),
+    "tallies": ("sums of answers and costs", _tallies),
 }
 """Name -> (what is checked, the check)."""

@@ -132,6 +132,9 @@ def merge_stores(
         for number, (path, name) in enumerate(zip(sources, names, strict=True)):
             tell(f"merging {path.name}", number, len(sources))
             report.sources.append(_merge_one(store, path, name, report.conflicts))
+        tell("counting", len(sources), len(sources))
+        with interruptible(store.connection):
+            store.count_answers()
         _sync(destination)
         tell("merged", len(sources), len(sources))
     return report

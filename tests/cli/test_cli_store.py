@@ -83,7 +83,7 @@ def test_the_way_out_and_back_gives_the_same_numbers_bit_for_bit(
 def test_a_real_run_is_verified_and_backed_up(ran: Path, tmp_path: Path, call: Callable[..., Result]) -> None:
     code, out, _ = call("store", "verify", "--store", ran)
     assert code == 0, out
-    assert [line.split()[1] for line in out.splitlines() if not line.startswith(" ")] == ["ok"] * 8
+    assert [line.split()[1] for line in out.splitlines() if not line.startswith(" ")] == ["ok"] * 9
     found = document(call("store", "verify", "--store", ran, "--json"))
     assert found["ok"]
     assert {check["name"]: check["checked"] for check in found["checks"]}["prompts"] > 50

@@ -138,7 +138,7 @@ def test_damaged_bytes_are_found_and_end_nothing(shard: Shard) -> None:
     data[(page - 1) * size : (page - 1) * size + 200] = b"\xff" * 200
     shard.path.write_bytes(bytes(data))
     found = verified(shard.path)
-    assert len(found) == 8
+    assert len(found) == 9
     assert not found["integrity"].ok
     assert "malformed" in " ".join(found["answers"].shown)
 

@@ -74,15 +74,17 @@ def status_report(path: Path) -> dict[str, Any]:
     from hatevolution.store import status
     from hatevolution.store.lock import holder
     from hatevolution.store.reader import connect
+    from hatevolution.store.tally import tallies
 
     connection = connect(path)
     try:
         writer = holder(path)
         live = writer.get("run") if writer else None
+        counted = tallies(connection)
         return {
             "store": str(path),
-            "cells": [cell._asdict() for cell in status.cells(connection)],
-            "spend": [item._asdict() for item in status.spend(connection)],
+            "cells": [cell._asdict() for cell in status.cells(connection, counted)],
+            "spend": [item._asdict() for item in status.spend(connection, counted)],
             "possibly_unrecorded": [item._asdict() for item in status.unrecorded(connection, live)],
             "open_batches": [item._asdict() for item in status.open_batches(connection)],
             "failures": [item._asdict() for item in status.failures(connection)],
