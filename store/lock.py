@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hatevolution.errors import StoreError
+from hatevolution.store.files import LOCK, beside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +22,7 @@ _TRIES, _PAUSE_S = 20, 0.01
 
 
 def _lock_path(store: Path) -> Path:
-    real = store.resolve()
-    return real.with_name(real.name + ".lock")
+    return beside(store.resolve(), LOCK)
 
 
 class WriterLock:

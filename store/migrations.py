@@ -16,10 +16,11 @@ from hatevolution.store.verdict_schema import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from sqlite_utils import Database
 
-__all__ = ["ADDITIVE", "APPLICATION_ID", "MIGRATIONS", "applied", "migrate"]
+__all__ = ["ADDITIVE", "APPLICATION_ID", "MIGRATIONS", "applied", "migrate", "refuse_newer"]
 
 APPLICATION_ID = 0x48617465
 """Marks a SQLite file as a store ("Hate"); ``PRAGMA application_id``."""
@@ -86,6 +87,25 @@ def applied(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in rows]
 
 
+def refuse_newer(connection: sqlite3.Connection, path: Path | str) -> None:
+    """Stop where a store is not for this version of the program; writes nothing.
+
+    Raises:
+        StoreError: A newer version wrote it: it has had a migration that is not known here, or a ``user_version``,
+            which this version leaves at 0.
+    """
+    done = applied(connection)
+    newer = [f"it has had {name}" for name in done if name not in MIGRATIONS]
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    (owner,) = connection.execute("PRAGMA application_id").fetchone()
+    if number and (done or owner == APPLICATION_ID):
+        newer.append(f"its user_version is {number}")
+    if newer:
+        raise StoreError(
+            f"{path} was written by a newer version of hatevolution ({newer[-1]}); update this installation to use it."
+        )
+
+
 @contextmanager
 def _without(*names: str) -> Iterator[None]:
     """Let imports inside do without optional packages.
@@ -109,13 +129,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> list[str]:
     Raises:
         StoreError: The store was written by a newer version of this program.
     """
+    refuse_newer(connection, path)
     done = applied(connection)
-    newer = [name for name in done if name not in MIGRATIONS]
-    if newer:
-        raise StoreError(
-            f"{path} was written by a newer version of hatevolution (it has had {newer[-1]}); "
-            f"update this installation to use it."
-        )
     pending = [name for name in MIGRATIONS if name not in done]
     if pending:
         # Imported only here: a store that is up to date needs nothing of it, and start-up stays fast.

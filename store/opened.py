@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hatevolution.configs.fingerprint import differences, fingerprint
 from hatevolution.errors import StoreError
-from hatevolution.store.connection import connect_writer
+from hatevolution.store.connection import connect_writer, refuse_strangers
+from hatevolution.store.files import JOURNALS, beside
 from hatevolution.store.lock import WriterLock
 from hatevolution.store.migrations import migrate
 from hatevolution.store.sentences import insert_sentences
@@ -111,7 +112,7 @@ class WritableStore:
     def __enter__(self) -> WritableStore:
         if not self.path.parent.is_dir():
             raise StoreError(f"The folder {self.path.parent} of the store does not exist; make it first.")
-        self._refuse_other_files()
+        refuse_strangers(self.path)
         self._lock.acquire(self._run)
         try:
             self._created = not self.path.exists()
@@ -124,18 +125,6 @@ class WritableStore:
             self._leave()
             raise
         return self
-
-    def _refuse_other_files(self) -> None:
-        """Stop before a lock is put beside a file that is no SQLite file at all."""
-        try:
-            with self.path.open("rb") as file:
-                start = file.read(16)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StoreError(f"The store {self.path} can't be read: {error.strerror}.") from None
-        if start and start != b"SQLite format 3\0":
-            raise StoreError(f"The file {self.path} is not a store (it is no SQLite file); use another --store.")
 
     def __exit__(self, *_exc: object) -> None:
         self._leave()
@@ -153,8 +142,8 @@ class WritableStore:
         elif self._created:
             unused = self.path.exists() and self.path.stat().st_size == 0
         if unused:
-            for suffix in ("", "-wal", "-shm"):
-                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            for ending in ("", *JOURNALS):
+                beside(self.path, ending).unlink(missing_ok=True)
         self._lock.release()
 
     @contextmanager

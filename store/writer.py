@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from hatevolution.store.files import RESERVE, beside
 from hatevolution.store.rows import AnswerRecord, FailureRecord, IntentRecord, Tables, salvaged
 from hatevolution.store.tally import advance
 
@@ -42,7 +43,7 @@ class Ballast:
     """
 
     def __init__(self, store: Path, size: int) -> None:
-        self._path = store.with_name(store.name + ".reserve")
+        self._path = beside(store, RESERVE)
         self._size = size
 
     def take(self) -> bool:

@@ -15,6 +15,7 @@ from hatevolution.store.exchange.guards import Guard
 from hatevolution.store.exchange.merge_verdicts import merge_verdicts
 from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.exchange.watch import interruptible, silent
+from hatevolution.store.files import beside
 from hatevolution.store.opened import WritableStore
 from hatevolution.store.reader import connect, holds_anything, uri
 from hatevolution.store.text import decode
@@ -159,7 +160,7 @@ def _sync(path: Path) -> None:
     """
     with suppress(FileNotFoundError):
         real = path.resolve()
-        descriptor = os.open(real.with_name(real.name + "-wal"), os.O_RDONLY)
+        descriptor = os.open(beside(real, "-wal"), os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

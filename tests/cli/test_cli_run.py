@@ -199,7 +199,7 @@ def test_the_budget_is_kept_and_said(project: Project) -> None:
     [
         *(("--budget-usd", value) for value in ("-1", "much", "nan", "inf")),
         *(("--limit", "0"), ("--limit", "x"), ("--models", ",")),
-        *(("--log", f"s.db{end}") for end in ("", "-wal", "-shm", ".lock")),
+        *(("--log", f"s.db{end}") for end in ("", "-wal", "-shm", ".lock", ".reserve")),
     ],
 )
 def test_options_that_make_no_sense_are_wrong_usage(

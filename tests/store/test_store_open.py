@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,14 +16,14 @@ from run_maker import RUN, fill, model, sentences
 
 from hatevolution.errors import StoreError
 from hatevolution.store import migrations
+from hatevolution.store.files import own_files
 from hatevolution.store.lock import holder
 from hatevolution.store.migrations import APPLICATION_ID, MIGRATIONS, applied, migrate
 from hatevolution.store.opened import WritableStore
-from hatevolution.store.reader import connect
+from hatevolution.store.reader import connect, holds_anything
+from hatevolution.store.writer import Ballast
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sqlite_utils import Database
 
 
@@ -82,20 +88,35 @@ def test_a_migration_that_fails_leaves_nothing_of_itself(tmp_path: Path, monkeyp
     connection.close()
 
 
-def test_a_newer_store_is_refused_by_writer_and_reader(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("INSERT INTO _sqlite_migrations VALUES (999, 'hatevolution', 'm777_future', 'x')", "it has had m777_future"),
+        ("PRAGMA user_version = 3", "its user_version is 3"),
+        ("DROP TABLE _sqlite_migrations; PRAGMA user_version = 3", "its user_version is 3"),
+    ],
+)
+@pytest.mark.parametrize("in_the_log", [False, True], ids=["in the file", "in the log of a writer that died"])
+def test_a_newer_store_is_refused_by_writer_and_reader_and_left_alone(
+    tmp_path: Path, change: str, named: str, in_the_log: bool
+) -> None:
     make(tmp_path / "s.db")
-    connection = sqlite3.connect(tmp_path / "s.db")
-    connection.execute(
-        "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('hatevolution', 'm777_future', 'x')"
-    )
-    connection.commit()
-    connection.close()
-    before = (tmp_path / "s.db").read_bytes()
-    with pytest.raises(StoreError, match=r"newer version.*m777_future"), WritableStore(tmp_path / "s.db", RUN):
+    (tmp_path / "s.db.lock").unlink()
+    if in_the_log:
+        append = "c.executescript(sys.argv[2]); os._exit(0)"
+        script = f"import os, sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\n{append}"
+        subprocess.run([sys.executable, "-c", script, str(tmp_path / "s.db"), change], check=True)
+    else:
+        with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+            connection.executescript(change)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if not path.name.endswith("-shm")}
+    sentence = rf"s\.db was written by a newer version of hatevolution \({named}\); update this installation"
+    with pytest.raises(StoreError, match=sentence), WritableStore(tmp_path / "s.db", RUN):
         pass
-    with pytest.raises(StoreError, match="newer version"):
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if not path.name.endswith("-shm")} == before
+    with pytest.raises(StoreError, match=sentence):
         connect(tmp_path / "s.db")
-    assert (tmp_path / "s.db").read_bytes() == before
+    assert (tmp_path / "s.db").read_bytes() == before["s.db"]
 
 
 def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -124,12 +145,49 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     assert path.read_bytes() == content
 
 
-def test_a_folder_is_no_store(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(StoreError, match="folder"), WritableStore(tmp_path / "folder", RUN):
+def put(path: Path, kind: str) -> Path:
+    """Put something that is no file at a path, and return the path that leads to it."""
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "a named pipe":
+        os.mkfifo(path)
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as there:
+            there.bind(os.path.relpath(path))  # a socket's path may have a hundred characters only
+    else:
+        path.symlink_to("/dev/null")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["a folder", "a named pipe", "a socket", "a device"])
+def test_what_is_no_file_is_no_store_and_gets_no_lock(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = put(tmp_path / "there", kind)
+    before = [*tmp_path.iterdir(), Path("/dev/null.lock").exists()]
+    with pytest.raises(StoreError, match=f"there is {kind}, which can't hold a store"), WritableStore(path, RUN):
         pass
-    with pytest.raises(StoreError, match="There is no store at"):
-        connect(tmp_path / "folder")
+    for look in (connect, holds_anything):
+        with pytest.raises(StoreError, match=f"there is {kind}, which can't hold a store"):
+            look(path)
+    assert [*tmp_path.iterdir(), Path("/dev/null.lock").exists()] == before
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="can't be read"), WritableStore(tmp_path / ("x" * 300), RUN):
+        pass
+
+
+def test_a_store_s_own_files_are_those_that_it_makes(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to("s.db")
+    with WritableStore(tmp_path / "s.db", RUN) as store:
+        fill(store, [model()], {"set": sentences(3)})
+        ballast = Ballast(tmp_path / "s.db", 4096)
+        assert ballast.take()
+        assert {*tmp_path.iterdir()} - {tmp_path / "link.db"} == own_files(tmp_path / "s.db")
+        ballast.drop()
+    assert own_files(tmp_path / "link.db") == own_files(tmp_path / "s.db")
 
 
 def test_a_store_in_a_missing_folder_names_the_folder(tmp_path: Path) -> None:

@@ -109,11 +109,9 @@ def _cluster(address: str | None, workers: int | None) -> RayOptions | None:
 
 def _log_file(path: Path, store: Path) -> Path:
     """Return where the log goes; never among the store's own files."""
-    own = {
-        store.resolve(),
-        *(store.resolve().with_name(store.name + end) for end in ("-wal", "-shm", ".lock", ".reserve")),
-    }
-    if path.resolve() in own:
+    from hatevolution.store.files import own_files
+
+    if path.resolve() in own_files(store):
         raise click.UsageError(f"--log {path} is a file of the store; give the log a name of its own.")
     return path
 
