@@ -1,7 +1,8 @@
 """The statements of a merge: ``main`` is the destination, ``src`` the attached source.
 
-Three temporary tables lead through them: ``shared`` (runs that both have: most merges have none, and then nothing has
-to be compared), ``moved`` (number of a response in the source -> in the destination) and ``candidates`` (a view of all
+These lead through them: the temporary tables ``shared`` (runs that both have: most merges have none, and then nothing
+has to be compared), ``known`` (first answers of the source that the destination has, response and all: they are done
+with) and ``moved`` (number of a response in the source -> in the destination), and the view ``candidates`` (all other
 answers of the source, first and second ones).
 """
 
@@ -30,12 +31,13 @@ from hatevolution.store.exchange.tables import (
 
 TABLES: Final = (
     "CREATE TEMP TABLE IF NOT EXISTS shared (run TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TEMP TABLE IF NOT EXISTS known (row INTEGER PRIMARY KEY, old INTEGER NOT NULL, new INTEGER NOT NULL)",
     "CREATE TEMP TABLE IF NOT EXISTS moved (old INTEGER PRIMARY KEY, new INTEGER NOT NULL)",
     "CREATE TEMP TABLE IF NOT EXISTS orphans (response INTEGER PRIMARY KEY)",
     "CREATE TEMP TABLE IF NOT EXISTS referenced (response INTEGER PRIMARY KEY)",
     "CREATE TEMP TABLE IF NOT EXISTS moved_samples (old INTEGER PRIMARY KEY, new INTEGER NOT NULL)",
 )
-EMPTY: Final = ("shared", "moved", "orphans", "referenced", "moved_samples")
+EMPTY: Final = ("shared", "known", "moved", "orphans", "referenced", "moved_samples")
 
 SHARE: Final = "INSERT INTO temp.shared SELECT run FROM src.runs WHERE run IN (SELECT run FROM main.runs)"
 
@@ -71,7 +73,8 @@ SENTENCE_ROWS: Final = (
 )
 
 PREDICTIONS_ONLY: Final = (
-    f"CREATE TEMP VIEW candidates AS SELECT {names(ANSWER)}, NULL AS source, NULL AS noticed_at FROM src.predictions"
+    f"CREATE TEMP VIEW candidates AS SELECT {names(ANSWER)}, NULL AS source, NULL AS noticed_at FROM src.predictions "
+    "WHERE rowid NOT IN (SELECT row FROM temp.known)"
 )
 WITH_SECOND: Final = f"{PREDICTIONS_ONLY} UNION ALL SELECT {names(ANSWER)}, source, noticed_at FROM src.second_answers"
 
@@ -80,14 +83,34 @@ _SAME_PLACE: Final = f"{same((*CONTENT, 'run', 'response_index'), 'p', 'q')} AND
 _JOIN_KEY: Final = " AND ".join(f"q.{name} = p.{name}" for name in KEY)
 
 
-def known_responses(table: str) -> str:
-    """Return the search for responses of shared runs that the destination has, through the answers that they gave."""
+def _known(source: str, destination: str) -> str:
+    """Return the rest of a statement: answers of shared runs that the destination has, with the same response."""
     return (
-        "INSERT OR IGNORE INTO temp.moved SELECT p.response, q.response FROM candidates AS p "
-        f"JOIN main.{table} AS q ON {_JOIN_KEY} AND {same((*CONTENT, 'run', 'response_index'), 'p', 'q')} "
+        f"FROM {source} AS p "
+        f"JOIN {destination} AS q ON {_JOIN_KEY} AND {same((*CONTENT, 'run', 'response_index'), 'p', 'q')} "
         "JOIN src.responses AS a ON a.response = p.response JOIN main.responses AS b ON b.response = q.response "
         f"WHERE p.run IN (SELECT run FROM temp.shared) AND {_SAME_RESPONSE}"
     )
+
+
+KNOWN_ANSWERS: Final = (
+    "INSERT INTO temp.known SELECT p.rowid, p.response, q.response "
+    + _known("src.predictions", "main.predictions")
+    + " ORDER BY p.rowid"
+)
+KNOWN_RESPONSES: Final = "INSERT OR IGNORE INTO temp.moved SELECT old, new FROM temp.known ORDER BY row"
+# Only a fault makes two responses of which one could be the other; then the answers of the second have to be looked at.
+DOUBTFUL_ANSWERS: Final = (
+    "DELETE FROM temp.known AS k WHERE k.new <> (SELECT m.new FROM temp.moved AS m WHERE m.old = k.old)"
+)
+
+
+def known_responses(table: str) -> str:
+    """Return the search for responses of shared runs that the destination has, through the other answers they gave."""
+    return f"INSERT OR IGNORE INTO temp.moved SELECT p.response, q.response {_known('candidates', f'main.{table}')}"
+
+
+SECOND_THERE: Final = "SELECT EXISTS (SELECT 1 FROM main.second_answers)"
 
 
 # Responses that no answer points at (a second answer within one run, which only a fault could make) are known by
@@ -122,7 +145,7 @@ _LEFT_MOVED: Final = "LEFT JOIN temp.moved AS m ON m.old = p.response"
 # A key that has its answer keeps it: the schema's trigger ignores a second one.
 PREDICTION_ROWS: Final = (
     f"INSERT INTO main.predictions ({names(ANSWER)}) SELECT {_MOVED} FROM src.predictions AS p {_LEFT_MOVED} "
-    "ORDER BY p.rowid"
+    "WHERE p.rowid NOT IN (SELECT row FROM temp.known) ORDER BY p.rowid"
 )
 
 _OTHERS: Final = (

@@ -34,6 +34,8 @@ _SHOWN: Final = 100
 _CACHE_KIB: Final = 256 * 1024
 """Pages of the destination kept in memory: shards of one data set insert all over its index."""
 
+_SOURCE_CACHE_KIB: Final = 64 * 1024
+
 
 @dataclass(frozen=True, kw_only=True)
 class Conflict:
@@ -182,6 +184,8 @@ def _merge_one(store: WritableStore, path: Path, name: str, conflicts: list[Conf
     except sqlite3.Error as error:
         raise StoreError(f"{path} can't be read: {error}; the sources before it are merged.") from None
     try:
+        # SQLite's two megabytes are too few for a source whose answers don't stand in the order of its responses.
+        connection.execute(f"PRAGMA src.cache_size = -{_SOURCE_CACHE_KIB}")
         second = has_table(connection, "src", "second_answers")
         connection.execute(sql.WITH_SECOND if second else sql.PREDICTIONS_ONLY)
         with store.transaction(), interruptible(connection):
@@ -219,8 +223,12 @@ def _registrations(connection: sqlite3.Connection, path: Path, result: Merged) -
 
 def _responses(connection: sqlite3.Connection, result: Merged) -> None:
     if connection.execute("SELECT count(*) FROM temp.shared").fetchone()[0]:
-        for table in ("predictions", "second_answers"):
-            connection.execute(sql.known_responses(table))
+        connection.execute(sql.KNOWN_ANSWERS)
+        connection.execute(sql.KNOWN_RESPONSES)
+        connection.execute(sql.DOUBTFUL_ANSWERS)
+        connection.execute(sql.known_responses("predictions"))
+        if connection.execute(sql.SECOND_THERE).fetchone()[0]:  # otherwise all answers would be held against nothing
+            connection.execute(sql.known_responses("second_answers"))
         connection.execute(sql.SOURCE_REFERENCED)
         if connection.execute(sql.SOURCE_ORPHANS).rowcount:
             connection.execute("DELETE FROM temp.referenced")
@@ -235,7 +243,7 @@ def _responses(connection: sqlite3.Connection, result: Merged) -> None:
 def _answers(connection: sqlite3.Connection, result: Merged, conflicts: list[Conflict]) -> None:
     result.answers = connection.execute(sql.PREDICTION_ROWS).rowcount
     (asked,) = connection.execute("SELECT count(*) FROM candidates").fetchone()
-    if result.answers == asked:  # each of them was the first of its key
+    if result.answers == asked:  # each of them was the first of its key, or is there just so
         return
     result.agreeing, result.conflicts = connection.execute(sql.COUNT_OTHERS).fetchone()
     if result.conflicts and len(conflicts) < _SHOWN:
