@@ -71,7 +71,7 @@ def test_the_wheel_carries_licence_entry_point_and_no_bare_packages(wheel: Path)
         names = archive.namelist()
         (entry_points,) = (archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
         (top_level,) = (archive.read(name).decode() for name in names if name.endswith("top_level.txt"))
-    assert "hatevolution = hatevolution.cli:main" in entry_points
+    assert "hatevolution = hatevolution.__main__:main" in entry_points
     assert top_level.split() == ["hatevolution"]
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
 

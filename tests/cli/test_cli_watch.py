@@ -89,6 +89,18 @@ def test_a_run_that_dies_ends_it_with_what_is_missing(tmp_path: Path) -> None:
     assert out.endswith("The run has ended with 1 sentences pending; start it again to ask for them.\n")
 
 
+def test_it_ends_when_nobody_reads_it(tmp_path: Path) -> None:
+    store = store_with(tmp_path, ["toxic", None])
+    process = watch(store)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=60) == 1  # something is pending
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == ""
+
+
 def test_it_waits_for_a_run_to_begin_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     store = store_with(tmp_path, ["toxic", None])
     lock = WriterLock(store)

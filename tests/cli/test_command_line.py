@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,8 +114,97 @@ def test_a_reader_that_goes_away_is_no_noise(planted: Planted, body: str, tmp_pa
     assert process.stdout is not None
     process.stdout.close()
     _, err = process.communicate("go\n", timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 0  # that of the work, however much of it was read
     assert err == "imported\n"
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+@pytest.mark.parametrize(("end", "code"), [("return", 0), ("ctx.exit(1)", 1), ("raise ConfigError('no')", 2)])
+def test_the_exit_code_is_that_of_the_work_whoever_reads(planted: Planted, lost: int, end: str, code: int) -> None:
+    lines = ["for _ in range(2000): click.echo('x' * 99); click.echo('y' * 99, err=True)"]
+    lines += ["print('z', flush=True)", "import rich; rich.print('w')", end]
+    (planted.folder / "planted.py").write_text(PLANTED.format(body="\n    ".join(lines)), encoding="utf-8")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", RUN_WITH_PLANTED, str(planted.folder), "planted"],
+        check=False,
+        text=True,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, ("stdout", "stderr")[lost - 1]: writing},
+    )
+    os.close(writing)
+    assert done.returncode == code
+    whole = done.stdout if lost == 2 else done.stderr
+    assert whole.count("\n") >= 2000
+    assert "Traceback" not in whole
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["data", "list"], ["paper"], ["status", "--help"]])
+def test_commands_whose_reader_has_gone_end_as_ever(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-P", "-m", "hatevolution", *arguments]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+AT_AN_IMPORT = """
+import builtins, os, signal, sys
+usual, wanted = builtins.__import__, sys.argv.pop(1)
+def interrupted(name, *more, **named):
+    if name == wanted and sys._getframe(1).f_globals["__name__"].startswith("hatevolution"):
+        builtins.__import__ = usual
+        os.kill(os.getpid(), signal.SIGINT)
+    return usual(name, *more, **named)
+builtins.__import__ = interrupted
+sys.argv[0] = "hatevolution"
+from hatevolution.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["hatevolution.cli", "click", "hatevolution.errors", "hatevolution.cli._group", "hatevolution.analysis"]
+)
+def test_ctrl_c_during_an_import_is_one_sentence(module: str) -> None:
+    command = [sys.executable, "-P", "-c", AT_AN_IMPORT, module, "score", "--store", "nowhere.db"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "hatevolution: interrupted\n")
+
+
+INTERRUPTED_WORK = {
+    "in a finalizer": (
+        "class Closed:",
+        "    def __del__(self): signal.raise_signal(signal.SIGINT)",
+        "x = Closed(); del x; time.sleep(30)",
+    ),
+    "made something else": (
+        "try: signal.raise_signal(signal.SIGINT)",
+        "except BaseException as error: raise ImportError('no numpy') from error",
+    ),
+    "after the work": ("import atexit; atexit.register(lambda: signal.raise_signal(signal.SIGINT))",),
+}
+
+
+def as_program(planted: Planted, *body: str) -> list[str]:
+    """Return the command line of a planted command that starts as the program does."""
+    (planted.folder / "planted.py").write_text(PLANTED.format(body="\n    ".join(body)), encoding="utf-8")
+    script = f"from hatevolution.__main__ import main{RUN_WITH_PLANTED}".replace("hatevolution.cli.main()", "main()")
+    return [sys.executable, "-P", "-c", script, str(planted.folder), "planted"]
+
+
+@pytest.mark.parametrize("body", INTERRUPTED_WORK.values(), ids=INTERRUPTED_WORK.keys())
+def test_ctrl_c_where_python_would_lose_it_is_one_sentence(planted: Planted, body: tuple[str, ...]) -> None:
+    done = subprocess.run(as_program(planted, *body), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "imported\nhatevolution: interrupted\n")
+
+
+def test_a_process_that_is_to_ignore_ctrl_c_does(planted: Planted) -> None:
+    command = as_program(planted, "signal.raise_signal(signal.SIGINT); print('done')")
+    ignoring = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    done = subprocess.run(ignoring, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "done\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

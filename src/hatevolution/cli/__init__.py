@@ -4,7 +4,7 @@
 0    complete
 1    ended with something missing, or with a bug's traceback
 2    wrong usage, configuration, data or store
-130  interrupted
+130  interrupted; also by a Ctrl-C while modules are imported
 ===  =================================================
 
 Each command is a module of this package with an attribute ``command``. A command ends normally for 0, or with
@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
-import select
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from hatevolution.cli._group import commands
+from hatevolution.cli._output import discard, prepare_outputs
 from hatevolution.errors import UserError
 from hatevolution.inert import one_line
+from hatevolution.interrupts import INTERRUPTED, caused, leave_at_once, raise_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,6 @@ __all__ = ["main"]
 _PROGRAM: Final = "hatevolution"
 _OUTPUT_LOST: Final = 1
 _WRONG_USAGE: Final = 2
-_INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
 _DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -47,29 +46,19 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """
     if f"_{_PROGRAM.upper()}_COMPLETE" in os.environ:
         commands.main(prog_name=_PROGRAM)  # click answers the shell's completion and exits
-    _open_closed_outputs()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # Answers may hold unpaired surrogates, terminals may lack characters: show an escape, never crash.
-            stream.reconfigure(errors="backslashreplace")
-    sys.exit(_flushed(_exit_code(sys.argv[1:] if args is None else list(args))))
-
-
-def _open_closed_outputs() -> None:
-    """Give a process that was started with an output closed one into nothing; else a store might get its number."""
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        if getattr(sys, name) is None:
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            if nothing != number:
-                os.dup2(nothing, number)
-                os.close(nothing)
-            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
+    prepare_outputs()
+    try:
+        code = _exit_code(sys.argv[1:] if args is None else list(args))
+    except KeyboardInterrupt:  # while the error before it was being told
+        code = INTERRUPTED
+    sys.exit(_flushed(code))
 
 
 def _exit_code(args: list[str]) -> int:
     # Not click's own main(): it reports an EOFError (a cut gzip file, a broken HTTP body) as "Aborted!", and any
     # broken pipe, a lost server's included, as a silent exit. Both would hide bugs.
     try:
+        raise_interrupts()
         with commands.make_context(_PROGRAM, args) as context:
             commands.invoke(context)
     except click.exceptions.Exit as request:
@@ -82,18 +71,18 @@ def _exit_code(args: list[str]) -> int:
         return _WRONG_USAGE
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
-        return _INTERRUPTED
-    except BrokenPipeError:
-        if not _reader_is_gone():
+        return INTERRUPTED
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _DISK_FULL:
+            _say(f"can't write {error.filename or 'the output'}: {error.strerror}")
+            discard(1)
+            return _OUTPUT_LOST
+        if not caused(error):
             raise
-        _discard_output()
-        return _OUTPUT_LOST
-    except OSError as error:
-        if error.errno not in _DISK_FULL:
-            raise
-        _say(f"can't write {error.filename or 'the output'}: {error.strerror}")
-        _discard_output()
-        return _OUTPUT_LOST
+        _say("interrupted")
+        return INTERRUPTED
+    finally:
+        leave_at_once()
     return 0
 
 
@@ -101,12 +90,9 @@ def _flushed(code: int) -> int:
     """Write out what is buffered and return the exit code; left to the interpreter's end, an error there is noise."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
-        return code or _OUTPUT_LOST
     except OSError as error:
         _say(f"can't write to standard output: {error.strerror}")
-        _discard_output()
+        discard(1)
         return code or _OUTPUT_LOST
     return code
 
@@ -114,18 +100,3 @@ def _flushed(code: int) -> int:
 def _say(sentence: str) -> None:
     with contextlib.suppress(OSError):  # standard error may be gone too; the exit code still tells
         click.echo(f"{_PROGRAM}: {one_line(sentence)}", err=True)
-
-
-def _reader_is_gone() -> bool:
-    """Return whether nobody reads this process' standard output or standard error any more."""
-    outputs = select.poll()
-    outputs.register(1, 0)
-    outputs.register(2, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in outputs.poll(0))
-
-
-def _discard_output() -> None:
-    """Let the interpreter's last flush succeed, into nothing."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.close(nothing)

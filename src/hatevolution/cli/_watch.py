@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from hatevolution.cli._output import nobody_reads
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,11 +38,14 @@ class _State(NamedTuple):
 
 
 def watch(path: Path, seconds: float) -> int:
-    """Show a store until nobody writes any more; return the exit code: 0 everything done, 1 something is pending.
+    """Show a store until nobody writes, or nobody looks any more; return the exit code.
 
     Args:
         path: The store.
         seconds: Between two looks.
+
+    Returns:
+        0 where everything is done, 1 where something is pending.
 
     Raises:
         StoreError: It can't be read.
@@ -98,7 +103,7 @@ def _plain(path: Path, seconds: float, state: _State) -> _State:
             click.echo(f"{time.strftime('%H:%M:%S')}  {line}")
             sys.stdout.flush()
         said = line
-        if progress.over(state):
+        if progress.over(state) or nobody_reads():
             return state
         time.sleep(seconds)
         state = _look(path)
@@ -121,7 +126,7 @@ def _live(path: Path, seconds: float, state: _State) -> _State:
     progress = _Progress(state)
     console = Console(highlight=False, markup=False)
     with Live(view(state), console=console, auto_refresh=False) as live:
-        while not progress.over(state):
+        while not progress.over(state) and not nobody_reads():
             time.sleep(seconds)
             state = _look(path)
             progress.take(state)
