@@ -2,20 +2,25 @@
 
     python benchmarks/store_scale.py [--sentences 25000,100000] [--folder DIR]
 
-Each size is one set of so many sentences and twenty models that have answered all of them (500,000 sentences are ten
-million answers, some three gigabytes below ``--folder``, and minutes to make). The commands run as processes of their
-own; printed are their times, the processor's share, their highest memory, and the time per answer against that of the
-first size: about 1 means linear. Run and set are registered by the project's own code; the answers are filled in by one
-SQL statement.
+Each size is one set of so many sentences and twenty models that have answered all of them. 500,000 sentences are ten
+million answers: a store of 4.2 GB, some 13 GB below ``--folder`` while it is merged (source, destination and the log of
+that), some hundred megabytes in SQLite's temporary folder, and minutes to make. What is not needed any more is taken
+away at once. The commands run as processes of their own; printed are their times, the processor's share, their highest
+memory, the most that stood in the folder, and the time per answer against that of the first size: about 1 means linear.
+"Status, nothing counted" is that of a store whose answers nobody counted yet. Run and set are registered by the
+project's own code; the answers are filled in by one SQL statement, in the order in which a run that asks all models at
+once would have stored them.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +29,7 @@ from _runner import write_experiment, write_model, write_set
 
 from hatevolution.runner.plan import make_plan
 from hatevolution.runner.provenance import new_run_id
-from hatevolution.runner.run import register
+from hatevolution.runner.register import register
 from hatevolution.store.opened import WritableStore
 
 MODELS = 20
@@ -53,6 +58,17 @@ class Took(NamedTuple):
     seconds: float
     processor_s: float
     peak_mb: float
+    folder_gb: float
+    """The most that stood in the folder meanwhile."""
+
+
+def size_gb(folder: Path) -> float:
+    """Return how much stands in a folder."""
+    found = 0
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # a log that was just taken away
+            found += path.stat().st_size
+    return found / 1e9
 
 
 def make(where: Path, sentences: int) -> Path:
@@ -85,8 +101,24 @@ def make(where: Path, sentences: int) -> Path:
     return store
 
 
-def timed(*arguments: str) -> Took:
+def timed(folder: Path, *arguments: str) -> Took:
     """Run the command; anything but success is an error."""
+    sizes, done = [size_gb(folder)], threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.2):
+            sizes.append(size_gb(folder))
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        return _timed(arguments)._replace(folder_gb=max(sizes))
+    finally:
+        done.set()
+        looker.join()
+
+
+def _timed(arguments: tuple[str, ...]) -> Took:
     program = str(Path(sys.executable).with_name("hatevolution"))
     begun = time.perf_counter()
     process = subprocess.Popen([program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -96,7 +128,22 @@ def timed(*arguments: str) -> Took:
     seconds = time.perf_counter() - begun
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, said.decode()
-    return Took(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Took(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, 0.0)
+
+
+def uncount(store: Path) -> None:
+    """Make nothing counted, as in a store of an older version."""
+    with WritableStore(store, "benchmark") as opened, opened.transaction() as connection:
+        connection.execute("DELETE FROM tallies")
+        connection.execute("UPDATE tallied SET through = 0")
+
+
+def count(store: Path) -> None:
+    """Count all answers, as a run does while it stores them."""
+    begun = time.perf_counter()
+    with WritableStore(store, "benchmark") as opened:
+        opened.count_answers()
+    print(f"  counted in {time.perf_counter() - begun:.1f} s", flush=True)
 
 
 def measure(where: Path, sentences: int) -> dict[str, float]:
@@ -110,6 +157,7 @@ def measure(where: Path, sentences: int) -> dict[str, float]:
         flush=True,
     )
     commands = {
+        "status, nothing counted": ("status", "--store", str(store), "--json"),
         "run, nothing left": ("run", str(where / "x.toml"), "--store", str(store)),
         "status": ("status", "--store", str(store), "--json"),
         "score": ("score", "--store", str(store), "--json"),
@@ -118,11 +166,17 @@ def measure(where: Path, sentences: int) -> dict[str, float]:
         "backup": ("store", "backup", "--store", str(store), "--out", str(where / "backup.db")),
     }
     found = {}
+    uncount(store)
     for name, arguments in commands.items():
-        took = timed(*arguments)
+        took = timed(where, *arguments)
+        if name == "status, nothing counted":
+            count(store)
+        if name == "merge, all known":
+            (where / "merged.db").unlink()
         found[name] = took.seconds / rows
         print(
-            f"  {name:<18} {took.seconds:7.2f} s, {took.processor_s:7.2f} s of processor, {took.peak_mb:6.0f} MB",
+            f"  {name:<24} {took.seconds:7.2f} s, {took.processor_s:7.2f} s of processor, {took.peak_mb:6.0f} MB, "
+            f"{took.folder_gb:5.1f} GB in the folder",
             flush=True,
         )
     return found

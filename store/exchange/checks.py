@@ -7,6 +7,7 @@ import json
 import math
 import sqlite3
 from contextlib import closing
+from functools import lru_cache
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -153,36 +154,57 @@ def _prompts(connection: sqlite3.Connection, tell: Tell) -> Found:
         if not has_table(connection, "main", table):
             continue
         rows = connection.execute(
-            f"SELECT p.model, p.dataset, p.sentence, p.prompt_sha256, s.text FROM {table} AS p "
+            f"SELECT p.rowid, p.model, p.prompt_sha256, s.text FROM {table} AS p "
             "JOIN sentences AS s ON s.dataset = p.dataset AND s.sentence = p.sentence WHERE p.prompt_sha256 IS NOT NULL"
         )
-        for model, dataset, sentence, stored, text in _told(rows, f"prompts of {table}", tell):
+        for row, model, stored, text in _told(rows, f"prompts of {table}", tell):
             number += 1
             sha256 = said.get(model)
-            if sha256 is not None and sha256(decode(text)) != stored:
-                problems.add(f"{model}, {dataset}, {sentence}: the prompt's checksum is not that of prompt and text")
+            if sha256 is not None and sha256(text) != stored:
+                where = _where(connection, table, row)
+                problems.add(f"{where}: the prompt's checksum is not that of prompt and text")
     return problems.found(number)
 
 
-def _said(specification: str) -> Callable[[str], str] | None:
-    """Return text -> checksum of what is said, as adapters compute it; None where the specification says nothing."""
+def _where(connection: sqlite3.Connection, table: str, row: int) -> str:
+    """Return an answer's key as it stands in a sentence."""
+    found = connection.execute(f"SELECT model, dataset, sentence FROM {table} WHERE rowid = ?", [row]).fetchone()
+    return ", ".join(found)
+
+
+def _said(specification: str) -> Callable[[str | bytes], str] | None:
+    """Return stored text -> checksum of what is said, as adapters do it; None where the specification says nothing."""
     try:
         prompt = json.loads(specification)["prompt"]
         if prompt is None:
-            return lambda text: hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        return Prompt("", 0, prompt["before"], prompt["after"], prompt["system"]).sha256
+            return _checksum
+        return _checksums(prompt["before"], prompt["after"], prompt["system"])
     except (ValueError, KeyError, TypeError):
         return None
 
 
-_ANSWERS: Final = "SELECT response, response_index, model, dataset, sentence FROM {}"
+def _checksum(text: str | bytes) -> str:
+    return hashlib.sha256(decode(text).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _checksums(before: str, after: str, system: str | None) -> Callable[[str | bytes], str]:
+    """Return the checksums of a prompt: one function for all models that are asked with it.
+
+    A run asks its models about the same sentences at about the same time, so most are in the cache.
+    """
+    prompt = Prompt("", 0, before, after, system)
+    return lru_cache(maxsize=8_192)(lambda text: prompt.sha256(decode(text)))
+
+
+_ANSWERS: Final = "SELECT response, response_index, '{0}', rowid FROM {0}"
 
 # The usual envelopes: OpenAI's and vLLM's completions and chats, vLLM's /classify, OpenAI's moderation.
 _ROOM: Final = """
-SELECT r.response, CASE WHEN typeof(r.body) = 'text' AND json_valid(r.body) AND json_type(r.body) = 'object' THEN
+SELECT CASE WHEN typeof(r.body) = 'text' AND json_valid(r.body) AND json_type(r.body) = 'object' THEN
     coalesce(json_array_length(r.body, '$.choices'), json_array_length(r.body, '$.data'),
              json_array_length(r.body, '$.results')) END
-FROM responses AS r ORDER BY r.response
+FROM responses AS r WHERE r.response = ?
 """
 
 
@@ -193,17 +215,21 @@ def _responses(connection: sqlite3.Connection, tell: Tell) -> Found:
     every = " UNION ALL ".join(f"{_ANSWERS.format(table)} WHERE response IS NOT NULL" for table in tables)
     answers = connection.execute(f"{every} ORDER BY 1, 2")
     answer = next(answers, None)
-    for response, room in _told(connection.execute(_ROOM), "responses", tell):
+    numbers = connection.execute("SELECT response FROM responses ORDER BY response")
+    for (response,) in _told(numbers, "responses", tell):
         number += 1
-        last = None
+        last = room = None
         while answer is not None and answer[0] < response:
             answer = next(answers, None)  # points at nothing: the foreign keys say so
         while answer is not None and answer[0] == response:
-            _, index, *key = answer
-            where = ", ".join(key)
+            _, index, table, row = answer
+            if index and room is None:  # every body has a first place, so most need not be read
+                room = connection.execute(_ROOM, [response]).fetchone()[0] or math.inf
             if index == last:
+                where = _where(connection, table, row)
                 problems.add(f"{where}: another answer is at its place {index} of response {response}")
-            elif index < 0 or (room and index >= room):
+            elif index < 0 or (room is not None and index >= room):
+                where = _where(connection, table, row)
                 problems.add(f"{where}: there is no place {index} in response {response}, which has {room}")
             last = index
             answer = next(answers, None)
