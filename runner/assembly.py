@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hatevolution.runner.events import Listeners
     from hatevolution.store.writer import GroupCommitWriter
 
-__all__ = ["Job", "build_lane", "build_pool", "group_lanes", "may_refuse"]
+__all__ = ["Job", "Kit", "build_lane", "build_pool", "build_source", "group_lanes", "may_refuse"]
 
 _SHARED_SERVERS = frozenset({"vllm-completions", "vllm-chat", "vllm-classify", "seq2seq"})
 """Adapters of servers that hold one model at a time: models at the same addresses are asked one after the other."""
@@ -49,6 +49,20 @@ class Job(NamedTuple):
     """What the adapter was made with, to make it once more on another machine."""
 
 
+class Kit(NamedTuple):
+    """What the lanes of a run are made with."""
+
+    store: Path
+    writer: GroupCommitWriter
+    executor: Executor
+    budget: Budget
+    limit: int | None
+    """Only the first so many sentences of each set."""
+    listeners: Listeners
+    redact: Callable[[str], str]
+    """Takes secrets out of texts."""
+
+
 def build_pool(config: ModelConfig, adapter: Adapter, listeners: Listeners) -> Pool:
     """Return the servers of a model, whose comings and goings are told."""
 
@@ -66,57 +80,56 @@ def build_pool(config: ModelConfig, adapter: Adapter, listeners: Listeners) -> P
     )
 
 
-def build_lane(
-    job: Job,
-    *,
-    store: Path,
-    writer: GroupCommitWriter,
-    executor: Executor,
-    budget: Budget,
-    limit: int | None,
-    listeners: Listeners,
-    redact: Callable[[str], str],
-) -> ModelLane:
+def build_lane(job: Job, kit: Kit) -> ModelLane:
     """Return the lane of a job, ready to run."""
     config, adapter, endpoint = job.config, job.adapter, job.config.endpoint
-    total = sum(job.pending.values())
-    state = LaneState(config.name, config.label, total, datasets=list(job.pending))
-
+    state = LaneState(config.name, config.label, sum(job.pending.values()), datasets=list(job.pending))
     admission = Admission(
         config,
         adapter,
-        pool=build_pool(config, adapter, listeners),
+        pool=build_pool(config, adapter, kit.listeners),
         throttle=Throttle(endpoint.requests_per_minute, endpoint.tokens_per_minute),
         concurrency=AdaptiveConcurrency(endpoint.max_concurrency, canary=may_refuse(config)),
         cooldown=Cooldown(),
-        budget=budget,
-        writer=writer,
+        budget=kit.budget,
+        writer=kit.writer,
         state=state,
-        listeners=listeners,
+        listeners=kit.listeners,
     )
     in_flight = endpoint.max_concurrency * adapter.batch_size
-    source = Source(
-        connect(store),
-        config.name,
-        list(job.pending),
-        limit=limit,
-        page_size=min(_PAGE[1], max(_PAGE[0], 2 * in_flight)),
-        batch_size=adapter.batch_size,
-        executor=executor,
-        # What costs money is written down request by request; what is free, page by page.
-        writer=writer if config.price is None else None,
-        now=utc_now,
-    )
     return ModelLane(
         config,
         adapter,
-        source=source,
-        writer=writer,
+        source=build_source(job, kit, ahead=2 * in_flight, batch_size=adapter.batch_size),
+        writer=kit.writer,
         admission=admission,
         state=state,
-        listeners=listeners,
+        listeners=kit.listeners,
         now=utc_now,
-        redact=redact,
+        redact=kit.redact,
+    )
+
+
+def build_source(job: Job, kit: Kit, *, ahead: int, batch_size: int) -> Source:
+    """Return the pending sentences of a job.
+
+    Args:
+        job: The job.
+        kit: What the run's lanes are made with.
+        ahead: Sentences that are to be read ahead; some thousands at the most.
+        batch_size: Sentences that are taken at a time.
+    """
+    return Source(
+        connect(kit.store),
+        job.config.name,
+        list(job.pending),
+        limit=kit.limit,
+        page_size=min(_PAGE[1], max(_PAGE[0], ahead)),
+        batch_size=batch_size,
+        executor=kit.executor,
+        # What costs money is written down request by request; what is free, page by page.
+        writer=kit.writer if job.config.price is None else None,
+        now=utc_now,
     )
 
 

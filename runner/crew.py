@@ -11,30 +11,14 @@ from hatevolution.runner.preflight import check_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from concurrent.futures import Executor
-    from pathlib import Path
 
     from hatevolution.errors import RequestFailure
-    from hatevolution.runner.assembly import Job
-    from hatevolution.runner.budget import Budget
-    from hatevolution.runner.events import LaneState, Listeners
+    from hatevolution.runner.assembly import Job, Kit
+    from hatevolution.runner.events import LaneState
     from hatevolution.runner.preflight import Problem
     from hatevolution.runner.serving import Serving
-    from hatevolution.store.writer import GroupCommitWriter
 
-__all__ = ["AnyLane", "Crew", "Here", "Kit", "Turn"]
-
-
-class Kit(NamedTuple):
-    """What lanes are made with."""
-
-    store: Path
-    writer: GroupCommitWriter
-    executor: Executor
-    budget: Budget
-    limit: int | None
-    listeners: Listeners
-    redact: Callable[[str], str]
+__all__ = ["AnyLane", "Crew", "Here", "Turn"]
 
 
 class AnyLane(Protocol):
@@ -98,7 +82,7 @@ class Here:
 
     def build(self, jobs: list[Job], kit: Kit) -> tuple[list[AnyLane], list[list[Turn]]]:
         """See :meth:`Crew.build`."""
-        lanes = [build_lane(job, **kit._asdict()) for job in jobs]
+        lanes = [build_lane(job, kit) for job in jobs]
         groups = group_lanes(jobs, lanes)
         return list(lanes), [[Turn(lane, partial(self._serving.run, lane)) for lane in group] for group in groups]
 

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import sys
-import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,35 +13,33 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hatevolution.adapters.redact import Redactor
 from hatevolution.errors import StoreError, UserError
+from hatevolution.runner.assembly import Kit
 from hatevolution.runner.batched import batched, take_out_batched
 from hatevolution.runner.budget import Budget
-from hatevolution.runner.crew import Here, Kit
+from hatevolution.runner.crew import Here
 from hatevolution.runner.events import LaneState, Listeners
 from hatevolution.runner.preflight import Problem, make_jobs
-from hatevolution.runner.provenance import git_revision, new_run_id, utc_now, versions
+from hatevolution.runner.provenance import new_run_id, utc_now
+from hatevolution.runner.register import register
 from hatevolution.runner.serving import Serving
 from hatevolution.runner.signals import Interrupts
-from hatevolution.store.opened import RunRecord, WritableStore, process_name
+from hatevolution.store.opened import WritableStore
 from hatevolution.store.pending import pending_count
 from hatevolution.store.writer import Ballast, GroupCommitWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from hatevolution.domain import Sentence
     from hatevolution.runner.assembly import Job
     from hatevolution.runner.crew import AnyLane, Crew, Turn
     from hatevolution.runner.events import Listener
     from hatevolution.runner.plan import RunPlan
     from hatevolution.runner.ray_cluster.options import RayOptions
 
-__all__ = ["RunOptions", "RunResult", "execute", "register"]
+__all__ = ["RunOptions", "RunResult", "execute"]
 
 _BALLAST_BYTES = 16 * 1024 * 1024
-
-_TELL_S, _TELL_ROWS = 2.0, 5_000
-"""While a large set is read: how often that is said, in seconds, and after how many rows the clock is asked."""
 
 _GC_THRESHOLDS = (20_000, 20, 20)
 """Of the garbage collector while requests are in flight. With Python's own (700, 10, 10) an eighth of the processor's
@@ -121,34 +118,6 @@ def execute(
             return RunResult(run, [], [], 0, 0, False, 0.0, 0.0, in_batches)
         runner = _Runner(plan, options, store, run, pending, tell)
         return runner.carry_out(display)
-
-
-def register(
-    store: WritableStore, plan: RunPlan, run: str, command: Sequence[str], tell: Listener | None = None
-) -> None:
-    """Put run, models and data sets into the store, or nothing at all; tell of long reading."""
-    for model in plan.models:
-        store.check_model(model.record)
-    with store.transaction():
-        store.add_run(
-            RunRecord(run, utc_now(), process_name(), list(command), plan.configuration(), versions(), git_revision())
-        )
-        for model in plan.models:
-            store.put_model(model.record)
-        for dataset in plan.datasets:
-            if not store.has_dataset(dataset.record):
-                sentences = dataset.located.sentences()
-                store.put_dataset(dataset.record, _told(sentences, dataset.record.name, tell) if tell else sentences)
-
-
-def _told(sentences: Iterable[Sentence], dataset: str, tell: Listener) -> Iterator[Sentence]:
-    """Pass sentences on, and say every few seconds how many there were."""
-    due = time.monotonic() + _TELL_S
-    for number, sentence in enumerate(sentences):
-        if not number % _TELL_ROWS and time.monotonic() >= due:
-            due = time.monotonic() + _TELL_S
-            tell("reading", dataset=dataset, sentences=f"{number:,}")
-        yield sentence
 
 
 class _Runner:

@@ -12,7 +12,7 @@ from hatevolution.runner.batch.submission import Offer, Submission, SubmitOption
 from hatevolution.runner.batched import batched
 from hatevolution.runner.preflight import Problem, retirement
 from hatevolution.runner.provenance import new_run_id, utc_now
-from hatevolution.runner.run import register
+from hatevolution.runner.register import register
 from hatevolution.store.opened import WritableStore
 from hatevolution.store.pending import pending_count
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hatevolution.adapters.secrets import key_name
-from hatevolution.runner.assembly import group_lanes
+from hatevolution.runner.assembly import build_source, group_lanes
 from hatevolution.runner.crew import Turn
 from hatevolution.runner.events import LaneState
 from hatevolution.runner.limits import Cooldown, Throttle
@@ -21,8 +21,6 @@ from hatevolution.runner.ray_cluster.hand import Hand
 from hatevolution.runner.ray_cluster.lane import ClusterLane
 from hatevolution.runner.ray_cluster.messages import Event, Order
 from hatevolution.runner.ray_cluster.placing import needs
-from hatevolution.runner.source import Source
-from hatevolution.store.reader import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,8 +29,8 @@ if TYPE_CHECKING:
 
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.errors import RequestFailure
-    from hatevolution.runner.assembly import Job
-    from hatevolution.runner.crew import AnyLane, Kit
+    from hatevolution.runner.assembly import Job, Kit
+    from hatevolution.runner.crew import AnyLane
     from hatevolution.runner.events import Listeners
     from hatevolution.runner.ray_cluster.messages import Report
     from hatevolution.runner.ray_cluster.options import RayOptions
@@ -44,7 +42,6 @@ _OTHERS_S = 20.0
 """How long those who are ready wait for the others, in seconds; who comes later joins in."""
 
 _SAY_S = 10.0
-_PAGE = (512, 8_192)
 
 
 class RayCrew:
@@ -180,21 +177,10 @@ class RayCrew:
                 refuse=refuse,
             )
 
-        source = Source(
-            connect(kit.store),
-            config.name,
-            list(job.pending),
-            limit=kit.limit,
-            page_size=min(_PAGE[1], max(_PAGE[0], 2 * chunk)),
-            batch_size=chunk,
-            executor=kit.executor,
-            writer=kit.writer if config.price is None else None,
-            now=utc_now,
-        )
         state = LaneState(config.name, config.label, total, datasets=list(job.pending))
         lane = self._lanes[config.name] = ClusterLane(
             config,
-            dealer=Dealer(source, chunk, state),
+            dealer=Dealer(build_source(job, kit, ahead=2 * chunk, batch_size=chunk), chunk, state),
             window=window,
             writer=kit.writer,
             make_gate=gate,

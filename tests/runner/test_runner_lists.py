@@ -114,7 +114,7 @@ def test_a_list_never_mixes_data_sets(tmp_path: Path) -> None:
     """Ids are unique within their set alone."""
     from run_maker import RUN, fill, sentences
 
-    from hatevolution.runner.assembly import Job, build_lane
+    from hatevolution.runner.assembly import Job, Kit, build_lane
     from hatevolution.runner.budget import Budget
     from hatevolution.runner.events import Listeners
     from hatevolution.store.opened import WritableStore
@@ -129,17 +129,8 @@ def test_a_list_never_mixes_data_sets(tmp_path: Path) -> None:
         with WritableStore(tmp_path / "s.db", RUN) as store, ThreadPoolExecutor(1) as executor:
             fill(store, [config], {"a": sentences(15), "b": sentences(15)})
             writer = GroupCommitWriter(store.connection, RUN)
-            job = Job(config, puppet, {"a": 15, "b": 15})
-            lane = build_lane(
-                job,
-                store=store.path,
-                writer=writer,
-                executor=executor,
-                budget=Budget(None),
-                limit=12,
-                listeners=Listeners(),
-                redact=str,
-            )
+            kit = Kit(store.path, writer, executor, Budget(None), 12, Listeners(), str)
+            lane = build_lane(Job(config, puppet, {"a": 15, "b": 15}), kit)
             await lane.run()
             await writer.close()
             counts = store.connection.execute("SELECT dataset, count(*) FROM predictions GROUP BY 1").fetchall()

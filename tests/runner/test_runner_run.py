@@ -77,8 +77,8 @@ def test_every_sentence_is_answered_once_and_a_second_start_sends_nothing(projec
 def test_a_large_set_says_how_far_its_reading_is(
     project: Project, vllm: FakeVllm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hatevolution.runner.run._TELL_S", 0.0)
-    monkeypatch.setattr("hatevolution.runner.run._TELL_ROWS", 20)
+    monkeypatch.setattr("hatevolution.runner.register._TELL_S", 0.0)
+    monkeypatch.setattr("hatevolution.runner.register._TELL_ROWS", 20)
     project.vllm(vllm.base_url)
     told: list[str] = []
     stream = io.StringIO()

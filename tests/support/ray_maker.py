@@ -9,18 +9,16 @@ import asyncio
 import itertools
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from ray.exceptions import ActorDiedError, ActorUnavailableError
-from run_maker import RUN, Outcome, Puppet, fill, sentences
+from run_maker import RUN, Outcome, Puppet, registered, run_turns
 
 from hatevolution.adapters import registry
-from hatevolution.runner.assembly import Job
+from hatevolution.runner.assembly import Kit
 from hatevolution.runner.budget import Budget
-from hatevolution.runner.crew import Kit
 from hatevolution.runner.events import Listeners
 from hatevolution.runner.ray_cluster import crew as crew_module
 from hatevolution.runner.ray_cluster.crew import RayCrew
@@ -31,7 +29,7 @@ from hatevolution.store.opened import WritableStore
 from hatevolution.store.writer import GroupCommitWriter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hatevolution.configs.schema import ModelConfig
@@ -129,7 +127,8 @@ class FakeCluster:
         hand.report = None
         hand._actor.kill(for_good=True)
 
-    def around(self, puppets: Mapping[str, Puppet]) -> AbstractContextManager[Any]:
+    @contextmanager
+    def around(self, puppets: Mapping[str, Puppet]) -> Iterator[None]:
         """Put it in Ray's place."""
         cluster, real = self, registry.create
 
@@ -139,29 +138,14 @@ class FakeCluster:
         async def end(hand: Hand) -> None:
             await cluster.end(hand)
 
-        stack = _Stack()
-        stack.add(patch.object(Hand, "start", lambda hand: cluster.start(hand)))
-        stack.add(patch.object(Hand, "end", end))
-        stack.add(patch.object(crew_module, "nodes", lambda: cluster.nodes))
-        stack.add(patch.object(crew_module, "connected", lambda _options: nullcontext()))
-        stack.add(patch.object(registry, "create", create))
-        return stack
-
-
-class _Stack(AbstractContextManager[None]):
-    def __init__(self) -> None:
-        self._patches: list[Any] = []
-
-    def add(self, one: Any) -> None:
-        self._patches.append(one)
-
-    def __enter__(self) -> None:
-        for one in self._patches:
-            one.start()
-
-    def __exit__(self, *_: object) -> None:
-        for one in reversed(self._patches):
-            one.stop()
+        with (
+            patch.object(Hand, "start", lambda hand: cluster.start(hand)),
+            patch.object(Hand, "end", end),
+            patch.object(crew_module, "nodes", lambda: cluster.nodes),
+            patch.object(crew_module, "connected", lambda _options: nullcontext()),
+            patch.object(registry, "create", create),
+        ):
+            yield
 
 
 async def run_cluster(
@@ -183,47 +167,20 @@ async def run_cluster(
     crew = RayCrew(RayOptions(workers=workers), environ or {}, path.with_suffix(".servers"), tell=listeners, redact=str)
     around = cluster.around({config.name: puppet for config, puppet, _ in models})
     with around, WritableStore(path, run) as store, ThreadPoolExecutor(4) as executor:
-        fill(
-            store,
-            [config for config, _, _ in models],
-            {f"set-{config.name}": sentences(count) for config, _, count in models},
-            run=run,
-        )
-        store.connection.execute("PRAGMA synchronous = OFF")
+        jobs = registered(store, models, run)
         writer = GroupCommitWriter(store.connection, run)
-        kit = Kit(path, writer, executor, budget, None, listeners, str)
-        jobs = [Job(config, puppet, {f"set-{config.name}": count}) for config, puppet, count in models]
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        crashes: list[Exception] = []
-        lanes: list[Any] = []
-        beside = None
         try:
             jobs, problems = await crew.check(jobs)
             events += [("problem", problem._asdict()) for problem in problems]
-            built, groups = crew.build(jobs, kit)
-            lanes = list(built)
-
-            async def in_turn(turns: list[Any]) -> None:
-                for turn in turns:
-                    try:
-                        await turn.run()
-                    except Exception as error:
-                        crashes.append(error)
-
-            if meanwhile is not None:
-                beside = loop.create_task(partial(_beside, meanwhile, cluster, lanes)())
-            await asyncio.gather(*(in_turn(group) for group in groups))
+            built, groups = crew.build(jobs, Kit(path, writer, executor, budget, None, listeners, str))
+            lanes: list[Any] = list(built)
+            turns = [[turn.run for turn in group] for group in groups]
+            crashes = await run_turns(turns, None if meanwhile is None else meanwhile(cluster, lanes))
             seconds = loop.time() - begun
         finally:
-            if beside is not None:
-                beside.cancel()
-                await asyncio.gather(beside, return_exceptions=True)
             await crew.close()
             await writer.close()
         states = [lane.state for lane in lanes]
         return Outcome(states, lanes, budget, events, seconds, writer.commits, path, crashes)
-
-
-async def _beside(work: Callable[..., Awaitable[None]], cluster: FakeCluster, lanes: list[Any]) -> None:
-    await work(cluster, lanes)

@@ -21,7 +21,7 @@ from hatevolution.configs.fingerprint import specification
 from hatevolution.configs.schema import ModelConfig
 from hatevolution.domain import Answer, Item, Label, Reply, Sentence, Served, Status, TokenEstimate
 from hatevolution.errors import FailureKind, RequestFailure
-from hatevolution.runner.assembly import Job, build_lane, group_lanes
+from hatevolution.runner.assembly import Job, Kit, build_lane, group_lanes
 from hatevolution.runner.budget import Budget
 from hatevolution.runner.events import Listeners
 from hatevolution.store.opened import DatasetRecord, ModelRecord, RunRecord, WritableStore
@@ -231,51 +231,53 @@ async def run_lanes(
     listeners = Listeners([lambda event, **fields: events.append((event, fields))])
     budget = Budget(budget_usd)
     with WritableStore(path, run) as store, ThreadPoolExecutor(4) as executor:
-        fill(
-            store,
-            [config for config, _, _ in models],
-            {f"set-{config.name}": sentences(count) for config, _, count in models},
-            run=run,
-        )
-        store.connection.execute("PRAGMA synchronous = OFF")  # virtual hours are full of commits
+        jobs = registered(store, models, run)
         writer = GroupCommitWriter(store.connection, run, delay_s=delay_s)
-        jobs = [Job(config, puppet, {f"set-{config.name}": count}) for config, puppet, count in models]
-        lanes = [
-            build_lane(
-                job,
-                store=path,
-                writer=writer,
-                executor=executor,
-                budget=budget,
-                limit=limit,
-                listeners=listeners,
-                redact=str,
-            )
-            for job in jobs
-        ]
+        kit = Kit(path, writer, executor, budget, limit, listeners, str)
+        lanes = [build_lane(job, kit) for job in jobs]
+        turns = [[lane.run for lane in group] for group in group_lanes(jobs, lanes)]
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        crashes: list[Exception] = []
-
-        async def in_turn(group: list[ModelLane]) -> None:
-            for lane in group:
-                try:
-                    await lane.run()
-                except Exception as error:
-                    crashes.append(error)
-
-        beside = None if meanwhile is None else loop.create_task(_beside(meanwhile, lanes))
         try:
-            await asyncio.gather(*(in_turn(group) for group in group_lanes(jobs, lanes)))
+            crashes = await run_turns(turns, None if meanwhile is None else meanwhile(lanes))
             seconds = loop.time() - begun
         finally:
-            if beside is not None:
-                beside.cancel()
-                await asyncio.gather(beside, return_exceptions=True)
             await writer.close()
         states = [lane.state for lane in lanes]
         return Outcome(states, lanes, budget, events, seconds, writer.commits, path, crashes)
 
 
-async def _beside(work: Callable[[list[ModelLane]], Awaitable[None]], lanes: list[ModelLane]) -> None:
-    await work(lanes)
+def registered(store: WritableStore, models: Sequence[tuple[ModelConfig, Puppet, int]], run: str) -> list[Job]:
+    """Put models into a store, each with so many sentences of a set of its own; return what is to be asked."""
+    sets: dict[str, Iterable[Sentence]] = {f"set-{config.name}": sentences(count) for config, _, count in models}
+    fill(store, [config for config, _, _ in models], sets, run=run)
+    store.connection.execute("PRAGMA synchronous = OFF")  # virtual hours are full of commits
+    return [Job(config, puppet, {f"set-{config.name}": count}) for config, puppet, count in models]
+
+
+async def run_turns(
+    groups: Iterable[Iterable[Callable[[], Awaitable[None]]]], meanwhile: Awaitable[None] | None = None
+) -> list[Exception]:
+    """Run groups side by side, the turns of one after the other; return what turns raised.
+
+    Args:
+        groups: The turns.
+        meanwhile: Runs beside them; cancelled when they are done.
+    """
+    crashes: list[Exception] = []
+
+    async def in_turn(turns: Iterable[Callable[[], Awaitable[None]]]) -> None:
+        for turn in turns:
+            try:
+                await turn()
+            except Exception as error:
+                crashes.append(error)
+
+    beside = None if meanwhile is None else asyncio.ensure_future(meanwhile)
+    try:
+        await asyncio.gather(*(in_turn(turns) for turns in groups))
+    finally:
+        if beside is not None:
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
+    return crashes
