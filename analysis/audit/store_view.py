@@ -1,16 +1,14 @@
 """Finding answers in a store: SQLite filters, orders and pages; a parse policy is asked once per distinct text.
 
-How a selection by outcome is found without reading every answer into Python: most answers are one of a few texts, so a
-text that was judged once is remembered in a temporary table, and from then on SQLite itself passes over the rows that
-have it. What remains to be judged are texts that were not seen before. Keys of what was found stand in a temporary
-table too (on disk where it grows), so memory does not grow with the store.
+:class:`~hatevolution.analysis.audit.finding.Finder` says how that is done.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+from hatevolution.analysis.audit.finding import Finder
 from hatevolution.analysis.audit.readers import outcomes, readers
 from hatevolution.analysis.audit.records import (
     ANSWER_COLUMNS,
@@ -18,15 +16,11 @@ from hatevolution.analysis.audit.records import (
     AnswerRow,
     batches,
     complete,
-    kinds_of,
-    text_of,
 )
 from hatevolution.analysis.audit.selection import (
     Selection,
-    has_text,
     in_text,
     make_sentence_table,
-    names_condition,
 )
 from hatevolution.errors import StoreError
 from hatevolution.store.reader import connect
@@ -38,23 +32,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["CellCount", "StoreView"]
-
-_FIRST_ROWS: Final = 2_000
-_MOST_ROWS: Final = 200_000
-_LEARNED: Final = 5_000
-"""Most texts that are remembered per model: past that, nearly every answer is new and remembering helps nobody."""
-_LEARNED_LENGTH: Final = 200
-
-
-_COMMON: Final = 8
-_EXCEPTIONS: Final = 100
-
-
-class Passing(NamedTuple):
-    """Conditions on predictions ``p``, and the values in them."""
-
-    sql: list[str]
-    values: list[Any]
 
 
 class CellCount(NamedTuple):
@@ -115,9 +92,10 @@ class StoreView:
         """
         if self._found is None:
             try:
-                self._fill(matches or self._by_outcome())
+                finder = Finder(self.connection, self.selection, self.readers, sentences_chosen=self.sentences_chosen)
+                finder.fill(matches or self._by_outcome())
                 if self.selection.kinds is not None:
-                    self._keep_kinds(set(self.selection.kinds))
+                    finder.keep_kinds(set(self.selection.kinds))
                 rows = self.connection.execute(
                     "SELECT m.model, d.dataset, f.n FROM (SELECT model, dataset, count(*) AS n FROM temp.found "
                     "GROUP BY model, dataset) AS f JOIN models AS m ON m.position = f.model "
@@ -137,123 +115,6 @@ class StoreView:
         if wanted is None:
             return None
         return lambda *columns: [outcome in wanted for outcome in outcomes(self.readers, *columns)]
-
-    def _where(self) -> tuple[str, list[Any]]:
-        """Return the condition on predictions ``p`` that SQLite can decide."""
-        parts: list[tuple[str, list[Any]]] = []
-        for column, names in (
-            # The plus keeps SQLite from walking the index in place of the range of rows.
-            ("+p.model", self.selection.models),
-            ("+p.dataset", self.selection.datasets),
-            ("+p.status", self.selection.statuses),
-        ):
-            condition = names_condition(column, names)
-            parts += [condition] if condition is not None else []
-        if self.sentences_chosen:
-            parts.append(("(p.dataset, p.sentence) IN (SELECT dataset, sentence FROM temp.chosen)", []))
-        if self.selection.search is not None:
-            answer, in_answer = has_text(self.selection.search, "p.raw_text")
-            sentence, in_sentence = has_text(self.selection.search, "text")
-            sentences = f"SELECT dataset, sentence FROM sentences WHERE {sentence}"  # noqa: S608 - constants
-            parts.append((f"({answer} OR (p.dataset, p.sentence) IN ({sentences}))", [in_answer, in_sentence]))
-        return " AND ".join(["TRUE", *(part for part, _ in parts)]), [value for _, values in parts for value in values]
-
-    def _fill(self, matches: Callable[..., Sequence[bool]] | None) -> None:
-        execute, (where, values) = self.connection.execute, self._where()
-        execute(
-            "CREATE TEMP TABLE found (model INTEGER, dataset INTEGER, prediction INTEGER, "
-            "PRIMARY KEY (model, dataset, prediction)) WITHOUT ROWID"
-        )
-        insert = "INSERT INTO temp.found SELECT m.position, d.position, p.rowid FROM"
-        place = "CROSS JOIN models AS m ON m.model = p.model CROSS JOIN datasets AS d ON d.dataset = p.dataset"
-        if matches is None:
-            execute(f"{insert} predictions AS p {place} WHERE {where}", values)
-            return
-        execute(
-            # STRICT: elsewhere ANY means numeric affinity, and "1.0" would be taken for "1".
-            "CREATE TEMP TABLE judged (model TEXT, raw_text ANY, matches INTEGER, "
-            "PRIMARY KEY (model, raw_text)) STRICT, WITHOUT ROWID"
-        )
-        execute("CREATE TEMP TABLE matching (prediction INTEGER PRIMARY KEY)")
-        learned = dict.fromkeys((name for name, reader in self.readers.items() if reader.reads_text_alone), 0)
-        common = Passing([], [])
-        for first, last in self._ranges():
-            if first > 1 and not common.sql:
-                common = self._common(matches, list(learned))
-            rows = execute(
-                "SELECT p.rowid, j.matches, p.model, CASE WHEN j.matches THEN NULL ELSE p.raw_text END, p.scores "  # noqa: S608 - constants and numbers
-                "FROM predictions AS p LEFT JOIN temp.judged AS j ON j.model = p.model AND j.raw_text = p.raw_text "
-                f"WHERE j.matches IS NOT 0 AND p.rowid BETWEEN {first} AND {last} "
-                f"AND p.status = 'answered' {' '.join(common.sql)} AND {where}",
-                [*common.values, *values],
-            )
-            for batch in batches(rows, heavy=3, size=_MOST_ROWS):
-                self._judge(batch, matches, learned)
-        execute(f"{insert} temp.matching AS n CROSS JOIN predictions AS p ON p.rowid = n.prediction {place}")
-
-    def _common(self, matches: Callable[..., Sequence[bool]], learned: Sequence[str]) -> Passing:
-        """Return the condition by which rows with one of the commonest texts are passed over without a look-up.
-
-        That is four times as fast as the look-up, and most rows have one of these texts. A model for which such a text
-        matches, or for which it does not decide, is an exception: its rows are looked at.
-        """
-        rows = self.connection.execute(
-            f"SELECT p.raw_text FROM predictions AS p WHERE p.rowid <= {_FIRST_ROWS} AND p.status = 'answered' "  # noqa: S608 - a number
-            f"AND length(p.raw_text) <= {_LEARNED_LENGTH} GROUP BY p.raw_text HAVING count(*) > {_FIRST_ROWS // 100} "
-            f"ORDER BY count(*) DESC LIMIT {_COMMON}"
-        )
-        passing = Passing([], [])
-        for (text,) in rows:
-            verdicts = matches(learned, [text_of(text)] * len(learned), [""] * len(learned))
-            passed = {name for name, yes in zip(learned, verdicts, strict=True) if not yes}
-            looked_at = [name for name in self.readers if name not in passed]
-            if not passed or len(looked_at) > _EXCEPTIONS:
-                continue
-            unless = f" OR p.model IN ({', '.join('?' * len(looked_at))})" if looked_at else ""
-            passing.sql.append(f"AND (p.raw_text IS NOT ?{unless})")
-            passing.values.extend([text, *looked_at])
-        return passing
-
-    def _ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of row numbers: short ones first, from which the common texts are learned."""
-        last = self.connection.execute("SELECT coalesce(max(rowid), 0) FROM predictions").fetchone()[0]
-        first, rows = 1, _FIRST_ROWS
-        while first <= last:
-            yield first, min(first + rows - 1, last)
-            first, rows = first + rows, min(rows * 4, _MOST_ROWS)
-
-    def _judge(
-        self, batch: Sequence[tuple[Any, ...]], matches: Callable[..., Sequence[bool]], learned: dict[str, int]
-    ) -> None:
-        matching = [row[0] for row in batch if row[1]]
-        distinct: dict[tuple[str, Any, Any], list[int]] = {}
-        for row, known, model, raw, scores in batch:
-            if not known:
-                distinct.setdefault((model, raw, None if model in learned else scores), []).append(row)
-        keys = list(distinct)
-        found = matches([key[0] for key in keys], [text_of(key[1]) for key in keys], [key[2] or "" for key in keys])
-        remember = []
-        for (model, raw, _), rows, yes in zip(keys, distinct.values(), found, strict=True):
-            if yes:
-                matching += rows
-            if raw is not None and len(raw) <= _LEARNED_LENGTH and learned.get(model, _LEARNED) < _LEARNED:
-                learned[model] += 1
-                remember.append((model, raw, yes))
-        self.connection.executemany("INSERT INTO temp.matching VALUES (?)", ((row,) for row in matching))
-        self.connection.executemany("INSERT OR IGNORE INTO temp.judged VALUES (?, ?, ?)", remember)
-
-    def _keep_kinds(self, wanted: set[str]) -> None:
-        """Take away what is of none of the kinds."""
-        rows = self.connection.execute(
-            f"SELECT {ANSWER_COLUMNS}, f.model, f.dataset, f.prediction FROM temp.found AS f "  # noqa: S608 - constants
-            f"JOIN predictions AS p ON p.rowid = f.prediction {ANSWER_FROM}"
-        )
-        drop: list[tuple[int, int, int]] = []
-        for batch in batches(rows, heavy=12):
-            raw = [text_of(row[12]) for row in batch]
-            kinds = kinds_of(self.readers, batch, raw, range(len(batch)))
-            drop += [row[-3:] for index, row in enumerate(batch) if not wanted.intersection(kinds[index])]
-        self.connection.executemany("DELETE FROM temp.found WHERE model = ? AND dataset = ? AND prediction = ?", drop)
 
     # -- reading what was found -----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 from audit_maker import HOSTILE, HUGE, hostile_store, old_store, spoken_store
 from store_maker import Made, MadePrediction, MadeSentence, Maker, generate
 
-from hatevolution.analysis.audit import records, store_view
+from hatevolution.analysis.audit import finding, records
 from hatevolution.analysis.audit.selection import Selection
 from hatevolution.analysis.audit.store_view import StoreView
 from hatevolution.analysis.parsers import policy, policy_for
@@ -112,9 +112,9 @@ def test_pages_are_slices_of_the_whole(made: Made) -> None:
 def test_chunks_and_what_was_learned_change_nothing(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = found(made), found(made, parsed="toxic")
     for rows, learned in ((40, 3), (10**6, 0)):
-        monkeypatch.setattr(store_view, "_FIRST_ROWS", rows)
-        monkeypatch.setattr(store_view, "_MOST_ROWS", max(400, rows))
-        monkeypatch.setattr(store_view, "_LEARNED", learned)
+        monkeypatch.setattr(finding, "_FIRST_ROWS", rows)
+        monkeypatch.setattr(finding, "_MOST_ROWS", max(400, rows))
+        monkeypatch.setattr(finding, "_LEARNED", learned)
         monkeypatch.setattr(records, "_BATCH_BYTES", 30_000)
         assert (found(made), found(made, parsed="toxic")) == truth
 
