@@ -30,18 +30,19 @@ from hatevolution.store.text import encode, visible
 if TYPE_CHECKING:
     from hatevolution.analysis.audit.flat import Columns
 
-__all__ = ["SUFFIXES", "Rows", "check_suffix", "export"]
+__all__ = ["SUFFIXES", "Rows", "check_target", "export"]
 
 Rows = Iterable[Mapping[str, Any]]
 _BATCH_ROWS: Final = 2_000
 _BATCH_CHARACTERS: Final = 8_000_000
 
 
-def check_suffix(path: Path) -> str:
+def check_target(path: Path) -> str:
     """Return a file's ending.
 
     Raises:
-        ConfigError: No format belongs to it, or what writes it is not installed.
+        ConfigError: No format belongs to it, what writes it is not installed, or the file is there. What was exported
+            may have notes and verdicts of people in it by now, so as `store export` this overwrites nothing.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -50,6 +51,8 @@ def check_suffix(path: Path) -> str:
         from hatevolution.analysis.audit.excel import need_xlsxwriter
 
         need_xlsxwriter()
+    if os.path.lexists(path):
+        raise ConfigError(f"{path} exists already; an export never overwrites anything. Choose another --export.")
     return suffix
 
 
@@ -62,9 +65,9 @@ def export(rows: Rows, columns: Columns, path: Path) -> int:
         path: Its ending says the format.
 
     Raises:
-        ConfigError: See :func:`check_suffix`; or the folder can't be written to.
+        ConfigError: See :func:`check_target`; or the folder can't be written to.
     """
-    suffix = check_suffix(path)
+    suffix = check_target(path)
     counter = _Counter(rows)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=suffix, dir=path.parent)
@@ -75,6 +78,7 @@ def export(rows: Rows, columns: Columns, path: Path) -> int:
         os.fchmod(handle, 0o666 & ~_umask())
         with os.fdopen(handle, "wb") as file:
             SUFFIXES[suffix](counter, columns, file)
+        check_target(path)  # again: it may have taken minutes
         made.replace(path)
     except BaseException:
         made.unlink(missing_ok=True)

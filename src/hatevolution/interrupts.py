@@ -7,9 +7,9 @@ the work nobody any more, and an import in the middle of the work can swallow it
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # the module signal imports enum: milliseconds
 import _thread
 import os
-import signal
 import sys
 import time
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hatevolution.errors import StoreError
+from hatevolution.store.exchange.unfinished import unfinished_file
 from hatevolution.store.exchange.verifying import verify_connection
 from hatevolution.store.exchange.watch import interruptible, silent
 from hatevolution.store.reader import connect, uri
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hatevolution.store.exchange.verifying import Check
     from hatevolution.store.exchange.watch import Tell
 
@@ -52,18 +53,14 @@ def backup_store(store: Path, out: Path, *, tell: Tell = silent) -> Backup:
         source.execute("BEGIN")
         counts = _counts(source)
         try:
-            with NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}.", suffix=".partial", delete=False) as file:
-                partial = Path(file.name)
+            with unfinished_file(out.parent, f".{out.name}.", ".partial") as partial:
+                _copy(source, partial, tell)
+                partial.chmod(store.stat().st_mode & 0o777)
+                checks = _verified(partial, counts, tell)
+                _sync(partial)
+                _name(partial, out)
         except OSError as error:
             raise StoreError(f"{out.parent} can't be written to: {error.strerror}.") from None
-        try:
-            _copy(source, partial, tell)
-            partial.chmod(store.stat().st_mode & 0o777)
-            checks = _verified(partial, counts, tell)
-            _sync(partial)
-            _name(partial, out)
-        finally:
-            partial.unlink(missing_ok=True)
     return Backup(out, out.stat().st_size, counts[_COUNTED.index("predictions")], checks)
 
 

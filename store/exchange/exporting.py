@@ -5,10 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import shutil
 from contextlib import closing
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import hatevolution
@@ -18,6 +15,7 @@ from hatevolution.store.exchange.card import card
 from hatevolution.store.exchange.frames import Column, columns_of, frame_of, parts_of
 from hatevolution.store.exchange.layout import CARD, FORMAT, MANIFEST, TABLES, VERSION, Names
 from hatevolution.store.exchange.tables import has_table
+from hatevolution.store.exchange.unfinished import unfinished_folder
 from hatevolution.store.exchange.watch import interruptible, silent
 from hatevolution.store.migrations import applied
 from hatevolution.store.reader import connect
@@ -25,6 +23,7 @@ from hatevolution.store.reader import connect
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
+    from pathlib import Path
 
     from hatevolution.store.exchange.layout import Table
     from hatevolution.store.exchange.watch import Tell
@@ -73,13 +72,10 @@ def export_store(
         connection.execute("BEGIN")
         chosen = _chosen(connection, store, models, datasets)
         try:
-            partial = Path(mkdtemp(dir=out.parent, prefix=f".{out.name}.", suffix=".partial"))
-            try:
+            with unfinished_folder(out.parent, f".{out.name}.", ".partial") as partial:
                 result = _Export(connection, partial, chosen, store.name, tell).write()
                 partial.chmod(0o755)
                 partial.rename(out)  # over an empty folder, or over nothing
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
             raise StoreError(f"The export to {out} can't be written: {error.strerror or error}.") from None
     return result._replace(folder=out)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 from hatevolution.errors import StoreError
+from hatevolution.store.exchange.unfinished import unfinished_folder
 from hatevolution.store.migrations import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["Scratch", "scratch"]
 
@@ -45,12 +45,12 @@ def scratch(beside: Path) -> Iterator[Scratch]:
     """Make an empty store in a folder beside another store (where there has to be room), and take it away again."""
     if not beside.parent.is_dir():
         raise StoreError(f"The folder {beside.parent} of the store does not exist; make it first.")
-    try:
-        folder = TemporaryDirectory(dir=beside.parent, prefix=f".{beside.name}.import-")
-    except OSError as error:
-        raise StoreError(f"{beside.parent} can't be written to: {error.strerror}.") from None
-    with folder as name:
-        path = Path(name) / "import.db"
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(unfinished_folder(beside.parent, f".{beside.name}.import-", ""))
+        except OSError as error:
+            raise StoreError(f"{beside.parent} can't be written to: {error.strerror}.") from None
+        path = folder / "import.db"
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             migrate(connection, str(path))
             # Thrown away whatever happens: nothing has to survive a crash.

@@ -170,7 +170,6 @@ def test_every_view_in_every_format_with_and_without_rows(store: Path, tmp_path:
 
 def test_a_file_appears_whole_or_not_at_all_and_is_like_any_other(tmp_path: Path) -> None:
     target = tmp_path / "x.csv"
-    target.write_text("old")
 
     def failing() -> Any:
         yield {"a": "1"}
@@ -178,12 +177,24 @@ def test_a_file_appears_whole_or_not_at_all_and_is_like_any_other(tmp_path: Path
 
     with pytest.raises(RuntimeError):
         export(failing(), {"a": pl.String}, target)
-    assert target.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+    assert list(tmp_path.iterdir()) == []
     plain = tmp_path / "plain"
     plain.touch()
     assert export([{"a": "1"}], {"a": pl.String}, target) == 1
     assert stat.S_IMODE(target.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+@pytest.mark.parametrize("there", ["a file", "a folder", "a link to nothing"])
+def test_what_is_there_is_never_overwritten(tmp_path: Path, there: str) -> None:
+    target = tmp_path / "x.csv"
+    {"a file": target.touch, "a folder": target.mkdir, "a link to nothing": lambda: target.symlink_to("no")}[there]()
+    with pytest.raises(ConfigError, match=r"x\.csv exists already; an export never overwrites anything"):
+        export([{"a": "1"}], {"a": pl.String}, target)
+    other = tmp_path / "y.csv"
+    with pytest.raises(ConfigError, match=r"y\.csv exists already"):  # made by somebody else meanwhile
+        export(({"a": str(other.write_text("notes"))} for _ in "1"), {"a": pl.String}, other)
+    assert other.read_text() == "notes"
+    assert {path.name for path in tmp_path.iterdir()} == {"x.csv", "y.csv"}
 
 
 @pytest.mark.parametrize(("name", "message"), [("x.pdf", "ends in none of .csv"), ("no/x.csv", "can't be written")])
@@ -202,7 +213,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
         peaks = []
         for count in (400, 4_000):
             tracemalloc.start()
-            export(rows(count), {"a": pl.String}, tmp_path / f"x{suffix}")
+            export(rows(count), {"a": pl.String}, tmp_path / f"x{count}{suffix}")
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
         assert peaks[1] < peaks[0] + 2_000_000

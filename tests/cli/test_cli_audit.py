@@ -206,7 +206,9 @@ def test_an_export_holds_every_row_and_says_so(made: Made, run: Any, tmp_path: P
     broken = sum(p.outcome == "invalid" for p in made.predictions)
     assert (code, out, err) == (0, "", f"{broken} rows written to {target}\n")
     assert target.read_text().count("\n") == broken
-    out = run("--store", made.path, "--export", target, "--page-size", 2, "--json")[1]
+    code, _, err = run("--store", made.path, "--export", target)
+    assert (code, err.count("exists already")) == (2, 1)
+    out = run("--store", made.path, "--export", tmp_path / "y.jsonl", "--page-size", 2, "--json")[1]
     assert len(json.loads(out)["rows"]) == 2
 
 

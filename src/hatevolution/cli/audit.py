@@ -34,7 +34,9 @@ _CHANGES = ("flip", "hallucination", "recovery", "both-broken", "same", "incompl
 @click.option("--page-size", type=click.IntRange(1, 10_000), help="Rows of a page; default 20, of --kinds 1000.")
 @click.option("--cut", type=click.IntRange(min=10), default=400, show_default=True, help="Characters shown of a text.")
 @click.option("--json", "as_json", is_flag=True, help="Print the page as one JSON document.")
-@click.option("--export", "export_to", metavar="FILE", help="Write all rows to FILE: .csv, .jsonl, .parquet, .xlsx.")
+@click.option(
+    "--export", "export_to", metavar="FILE", help="Write all rows to a new FILE: .csv, .jsonl, .parquet, .xlsx."
+)
 @click.option("--serve", is_flag=True, help="Explore the store in a browser (Datasette), read-only.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --serve: address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="With --serve; 0: any.")
@@ -98,13 +100,13 @@ def _view_name(options: dict[str, Any]) -> ViewName:
 
 
 def _show(store: Path, name: ViewName, options: dict[str, Any]) -> None:
-    from hatevolution.analysis.audit.export import check_suffix, export
+    from hatevolution.analysis.audit.export import check_target, export
     from hatevolution.analysis.audit.store_view import StoreView
     from hatevolution.analysis.audit.views import document, open_view
 
     target = None if options["export_to"] is None else Path(options["export_to"])
     if target is not None:
-        check_suffix(target)
+        check_target(target)
     selection = selection_of(options, parsed="any" if name in ("pairs", "disagreements") else None)
     second = None
     if name == "differ":
