@@ -21,6 +21,7 @@ _PACKAGES = (
     "msgspec",
     "openai",
     "polars",
+    "pyreqwest",
     "ray",
     "scikit-learn",
     "sqlite-utils",
