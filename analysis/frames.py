@@ -16,11 +16,11 @@ import polars as pl
 
 from hatevolution.analysis.choose import chosen
 from hatevolution.analysis.columns import ANSWERS, GROUP_KEYS, OUTCOME, OUTCOMES, SENTENCES, checked, code
-from hatevolution.analysis.parsers import PAPER, policy, policy_for
+from hatevolution.analysis.parsers import PAPER, policy, policy_of
 from hatevolution.analysis.scan import CHUNK_ROWS, chunks
 from hatevolution.analysis.study import DatasetInfo, ModelInfo, Study
 from hatevolution.analysis.years import study_years
-from hatevolution.errors import ConfigError, DataError, StoreError
+from hatevolution.errors import DataError, StoreError
 from hatevolution.store.reader import connect
 from hatevolution.store.text import decode, visible
 
@@ -88,15 +88,11 @@ def _models(connection: sqlite3.Connection, asked: Policy | None, names: Sequenc
         if name not in wanted:
             continue
         settings = json.loads(configuration)
-        try:
-            rule = policy_for(settings.get("parser", "paper-exact"), asked)
-        except ConfigError as error:
-            raise ConfigError(f"The parser of the model {name}: {error}") from None
         found.append(
             ModelInfo(
                 name=name,
                 title=title if titles.count(title) == 1 else f"{title} ({name})",
-                policy=rule,
+                policy=policy_of(name, settings, asked),
                 class_names={key: tuple(value) for key, value in settings.get("labels", {}).items()},
                 composite=settings.get("composite"),
             )

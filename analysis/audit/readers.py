@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from hatevolution.analysis.choose import chosen
-from hatevolution.analysis.parsers import PAPER, RAW_TEXT, SCORES_JSON, Policy, policy, policy_for
-from hatevolution.errors import ConfigError
+from hatevolution.analysis.parsers import PAPER, RAW_TEXT, SCORES_JSON, Policy, policy, policy_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -63,10 +62,7 @@ def readers(connection: sqlite3.Connection, parser: str, models: Sequence[str] |
         if name not in wanted:
             continue
         settings = json.loads(configuration)
-        try:
-            rule = policy_for(settings.get("parser", "paper-exact"), asked)
-        except ConfigError as error:
-            raise ConfigError(f"The parser of the model {name}: {error}") from None
+        rule = policy_of(name, settings, asked)
         prompt = json.loads(specification).get("prompt") or {}
         instruction = str(prompt.get("before") or "").strip().split("\n")[0].strip() or None
         found[name] = Reader(name, position, rule, settings.get("labels") or {}, instruction)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hatevolution.analysis.parsers.base import RAW_TEXT, SCORES_JSON, Policy
 from hatevolution.analysis.parsers.published import PUBLISHED
@@ -19,7 +19,7 @@ from hatevolution.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PAPER", "POLICIES", "RAW_TEXT", "SCORES_JSON", "Policy", "policy", "policy_for"]
+__all__ = ["PAPER", "POLICIES", "RAW_TEXT", "SCORES_JSON", "Policy", "policy", "policy_for", "policy_of"]
 
 PAPER: Final = "paper"
 """Every model's own parser, as its configuration names it."""
@@ -58,3 +58,20 @@ def policy_for(own: str, asked: Policy | None) -> Policy:
     """
     default = policy(own)
     return asked if asked is not None and asked.reads == default.reads else default
+
+
+def policy_of(model: str, settings: Mapping[str, Any], asked: Policy | None) -> Policy:
+    """Return the policy for one model of a store.
+
+    Args:
+        model: Its name.
+        settings: Its configuration, as the store has it.
+        asked: The policy asked for; None for :data:`PAPER`.
+
+    Raises:
+        ConfigError: Its own policy is not known, or its file can't be read.
+    """
+    try:
+        return policy_for(settings.get("parser", "paper-exact"), asked)
+    except ConfigError as error:
+        raise ConfigError(f"The parser of the model {model}: {error}") from None
