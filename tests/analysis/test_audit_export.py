@@ -187,7 +187,12 @@ def test_a_file_appears_whole_or_not_at_all_and_is_like_any_other(tmp_path: Path
 @pytest.mark.parametrize("there", ["a file", "a folder", "a link to nothing"])
 def test_what_is_there_is_never_overwritten(tmp_path: Path, there: str) -> None:
     target = tmp_path / "x.csv"
-    {"a file": target.touch, "a folder": target.mkdir, "a link to nothing": lambda: target.symlink_to("no")}[there]()
+    if there == "a file":
+        target.touch()
+    elif there == "a folder":
+        target.mkdir()
+    else:
+        target.symlink_to("no")
     with pytest.raises(ConfigError, match=r"x\.csv exists already; an export never overwrites anything"):
         export([{"a": "1"}], {"a": pl.String}, target)
     other = tmp_path / "y.csv"

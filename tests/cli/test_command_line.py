@@ -130,7 +130,8 @@ def test_the_exit_code_is_that_of_the_work_whoever_reads(planted: Planted, lost:
         [sys.executable, "-P", "-c", RUN_WITH_PLANTED, str(planted.folder), "planted"],
         check=False,
         text=True,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, ("stdout", "stderr")[lost - 1]: writing},
+        stdout=writing if lost == 1 else subprocess.PIPE,
+        stderr=writing if lost == 2 else subprocess.PIPE,
     )
     os.close(writing)
     assert done.returncode == code
