@@ -21,7 +21,6 @@ _PACKAGES = (
     "msgspec",
     "openai",
     "polars",
-    "pyreqwest",
     "ray",
     "scikit-learn",
     "sqlite-utils",

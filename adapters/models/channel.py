@@ -1,50 +1,40 @@
-"""Requests over pyreqwest (Rust's reqwest): the way to vLLM, the seq2seq server and Perspective.
-
-Its sockets are served by a thread outside Python's lock, so that a request costs less than half of what it costs over
-aiohttp (benchmarks/runner_throughput.py, design/adapters.md).
-"""
+"""Requests over aiohttp: the way to vLLM, the seq2seq server and Perspective."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
-import re
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from pyreqwest.client import ClientBuilder
-from pyreqwest.exceptions import BuilderError, PyreqwestError, RequestTimeoutError
-from pyreqwest.http import Url
+import aiohttp
+from yarl import URL
 
-import hatevolution
-from hatevolution.adapters.models.faults import BODY_BYTES, NO_RESOURCES, Arrived
-from hatevolution.errors import ConfigError, FailureKind
+from hatevolution.adapters.models.faults import BODY_BYTES, Arrived
+from hatevolution.errors import FailureKind
 
 if TYPE_CHECKING:
-    from pyreqwest.client import Client
-    from pyreqwest.http import HeaderMap
-    from pyreqwest.request import RequestBuilder
-    from pyreqwest.response import Response
+    from collections.abc import Mapping
 
     from hatevolution.adapters.models.faults import Faults
     from hatevolution.errors import RequestFailure
 
-__all__ = ["Channel"]
+__all__ = ["AiohttpChannel", "fault_meaning"]
 
 _CONNECT_S = 10.0
 """A host that takes no connection for this long is not there."""
 _PROBE_S = 10.0
 _KEEP_ALIVE_S = 4.0
 """uvicorn, under vLLM, closes idle connections after five seconds; a request into a closing one would be lost."""
-_SMALL = 16 * BODY_BYTES
-"""Most of a document that a server describes itself with, in bytes."""
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
-_CONNECTING = "client error (Connect)"
-"""reqwest's word, in the causes of an error, for one from before there was a connection. The package's own classes do
-not tell: a server that falls silent or hangs up in the middle of a request is a ConnectError there as well."""
+_DNS_S = 300
+_LARGE = 1 << 20
+"""From this size on aiohttp wants a stream, which it sends in pieces."""
+_NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 
 
-class Channel:
+class AiohttpChannel:
     """Posts bytes, gets bytes; what fails on the way becomes a failure.
 
     Args:
@@ -59,39 +49,26 @@ class Channel:
     ) -> None:
         self._faults = faults
         self._timeout_s = timeout_s
-        agent = f"hatevolution/{hatevolution.__version__}"
-        self._headers = {"Content-Type": "application/json", "User-Agent": agent, **headers}
+        self._headers = {"Content-Type": "application/json", **headers}
         self._through_proxy = through_proxy
-        self._client: Client | None = None
-        self._urls: dict[tuple[str, str], Url] = {}
+        self._session: aiohttp.ClientSession | None = None
+        self._urls: dict[tuple[str, str], URL] = {}
+        self._proxies: dict[str, str | None] = {}
 
     async def open(self) -> None:
-        """Make the client. Limits are the runner's, so it has none.
-
-        Raises:
-            ConfigError: This machine has no certificates to check servers by.
-        """
-        builder = (
-            ClientBuilder()
-            .timeout(timedelta(seconds=self._timeout_s))
-            .connect_timeout(timedelta(seconds=min(_CONNECT_S, self._timeout_s / 2)))
-            .pool_idle_timeout(timedelta(seconds=_KEEP_ALIVE_S))
-            .follow_redirects(False)
-            .default_headers(self._headers)
+        """Make the session. Limits are the runner's, so the connector has none."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=_DNS_S, keepalive_timeout=_KEEP_ALIVE_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=self._headers,
+            timeout=self._timeout(self._timeout_s),
         )
-        try:
-            self._client = (builder if self._through_proxy else builder.no_proxy()).build()
-        except BuilderError as error:
-            raise ConfigError(
-                f"No HTTP client can be made on this machine ({_causes(error)[-1]}); the certificates of the system "
-                "(package ca-certificates, or SSL_CERT_FILE) are needed."
-            ) from None
 
     async def close(self) -> None:
-        """Close the client; safe to call twice."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        """Close the session; safe to call twice."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def post(self, root: str, path: str, body: bytes) -> Arrived:
         """Send a JSON body and return the response, whatever its status.
@@ -99,8 +76,17 @@ class Channel:
         Raises:
             RequestFailure: There was none.
         """
-        client, url = self._open_client(), self._urls.get((root, path)) or self._url(root, path)
-        return await self._send(client.post(url).body_bytes(body), root)
+        url = self._urls.get((root, path)) or self._url(root, path)
+        data = body if len(body) < _LARGE else io.BytesIO(body)
+        try:
+            async with self._open_session().post(
+                url, data=data, allow_redirects=False, proxy=self._proxy(root) if self._through_proxy else None
+            ) as response:
+                # Faults hold what is wanted of an error body; nobody has to read a gigabyte of it.
+                raw = await (response.read() if response.status == 200 else _some(response))
+                return Arrived(response.status, response.headers, raw)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._failure(error, root) from None
 
     async def get(self, root: str, path: str) -> Arrived:
         """Ask for a small document and return the response, whatever its status.
@@ -108,96 +94,76 @@ class Channel:
         Raises:
             RequestFailure: There was none.
         """
-        request = self._open_client().get(self._url(root, path))
-        return await self._send(request.timeout(timedelta(seconds=min(_PROBE_S, self._timeout_s))), root, most=_SMALL)
-
-    async def _send(self, request: RequestBuilder, root: str, most: int | None = None) -> Arrived:
+        timeout = self._timeout(min(_PROBE_S, self._timeout_s))
         try:
-            async with request.build_streamed() as response:
-                if response.status == 200 and most is None:
-                    raw = bytes(await response.bytes())
-                else:
-                    # Faults hold what is wanted of an error body; nobody has to read a gigabyte of it.
-                    raw = await _some(response, most or 2 * BODY_BYTES)
-                return Arrived(response.status, Headers(response.headers), raw)
-        except PyreqwestError as error:
+            async with self._open_session().get(
+                self._url(root, path),
+                timeout=timeout,
+                allow_redirects=False,
+                proxy=self._proxy(root) if self._through_proxy else None,
+            ) as response:
+                return Arrived(response.status, response.headers, await _some(response, 16 * BODY_BYTES))
+        except (aiohttp.ClientError, OSError) as error:
             raise self._failure(error, root) from None
 
-    def _url(self, root: str, path: str) -> Url:
-        return self._urls.setdefault((root, path), Url(root + path))
+    def _url(self, root: str, path: str) -> URL:
+        return self._urls.setdefault((root, path), URL(root + path))
 
-    def _open_client(self) -> Client:
-        if self._client is None:
+    def _proxy(self, root: str) -> str | None:
+        """Return the proxy that the environment names for an address.
+
+        Looked up once: aiohttp's ``trust_env`` does so, and reads ``~/.netrc``, for every request.
+        """
+        if root not in self._proxies:
+            parts = urlsplit(root)
+            bypass = parts.hostname is None or proxy_bypass(parts.hostname)
+            self._proxies[root] = None if bypass else getproxies().get(parts.scheme)
+        return self._proxies[root]
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
             raise RuntimeError("the adapter is not open")
-        return self._client
+        return self._session
 
-    def _failure(self, error: PyreqwestError, root: str) -> RequestFailure:
-        kind, billed = _meaning(error)
+    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_S, seconds / 2))
+
+    def _failure(self, error: aiohttp.ClientError | OSError, root: str) -> RequestFailure:
+        kind, billed = fault_meaning(error)
         if kind is FailureKind.TIMEOUT:
             return self._faults.make(kind, f"No answer from {root} within {self._timeout_s:g} s", maybe_billed=billed)
         if kind is FailureKind.UNREACHABLE:
             return self._faults.make(kind, f"{root} can't be reached ({_reason(error)}); is the server running there?")
-        return self._faults.make(kind, f"The connection to {root} failed: {_reason(error)}", maybe_billed=billed)
+        what = f"The connection to {root} failed: {type(error).__name__}: {error}"
+        return self._faults.make(kind, what, maybe_billed=billed)
 
 
-class Headers(Mapping[str, str]):
-    """Headers of a response, by names whose case does not matter; those that are no text are as if absent."""
-
-    def __init__(self, headers: HeaderMap) -> None:
-        self._headers = headers
-
-    def __getitem__(self, name: str) -> str:
-        try:
-            return self._headers[name]
-        except ValueError:  # bytes outside of ASCII
-            raise KeyError(name) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._headers.keys())
-
-    def __len__(self) -> int:
-        return len(self._headers)
-
-
-def _meaning(error: PyreqwestError) -> tuple[FailureKind, bool]:
-    """Return what a fault of the transport means, and whether the endpoint may have done the work.
-
-    Whatever is not known to be from before there was a connection may have been billed.
-    """
-    causes = _causes(error)
-    if _CONNECTING in causes:
-        # Out of file descriptors or ports: the fault is here, and passes.
-        here = _os_error(causes[-1]) in NO_RESOURCES
-        return (FailureKind.TRANSIENT if here else FailureKind.UNREACHABLE), False
-    if isinstance(error, RequestTimeoutError):
+def fault_meaning(error: aiohttp.ClientError | OSError) -> tuple[FailureKind, bool]:
+    """Return what a fault of the transport means, and whether the endpoint may have done the work."""
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return FailureKind.UNREACHABLE, False
+    if isinstance(error, TimeoutError):
         return FailureKind.TIMEOUT, True
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # Out of file descriptors or ports: the fault is here, and passes.
+        here = getattr(error, "errno", None) in _NO_RESOURCES
+        return (FailureKind.TRANSIENT if here else FailureKind.UNREACHABLE), False
     return FailureKind.TRANSIENT, True
 
 
-def _causes(error: PyreqwestError) -> list[str]:
-    """Return the texts of an error's causes, from the outermost to the first."""
-    found = getattr(error, "details", {}).get("causes") or []
-    return [str(cause["message"]) for cause in found] or [error.message]
+def _reason(error: aiohttp.ClientError | OSError) -> str:
+    """Return why a connection failed, in the operating system's words where it has any."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number).lower() if isinstance(number, int) and number > 0 else str(error)
 
 
-def _os_error(cause: str) -> int | None:
-    """Return the number of the operating system's error that a cause quotes."""
-    found = _OS_ERROR.search(cause)
-    return None if found is None else int(found[1])
-
-
-def _reason(error: PyreqwestError) -> str:
-    """Return the first cause of an error, in the operating system's words where it has any."""
-    cause = _causes(error)[-1]
-    number = _os_error(cause)
-    return cause if number is None else os.strerror(number).lower()
-
-
-async def _some(response: Response, most: int) -> bytes:
-    """Return the first bytes of a body; leaving the request behind closes the connection over the rest."""
+async def _some(response: aiohttp.ClientResponse, most: int = 2 * BODY_BYTES) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    while size < most and (piece := await response.body_reader.read_chunk()) is not None:
-        pieces.append(bytes(piece))
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
         size += len(piece)
+        if size >= most:
+            response.close()
+            break
     return b"".join(pieces)[:most]
