@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from hatevolution.adapters.models.chat_wire import DEFAULT_MAX_TOKENS, read_chat
-from hatevolution.adapters.models.wire import Unreadable, kept
+from hatevolution.adapters.models.wire import BROKEN_OFF, Unreadable, kept
 from hatevolution.domain import Reply
 from hatevolution.errors import FailureKind
 
@@ -31,8 +31,6 @@ class ChatRoute(ABC):
     """The route, below the address that the endpoint's class posts to."""
     _frame_most: ClassVar[int]
     """Tokens that the endpoint puts around system and user message, at most."""
-    _broken_off: ClassVar[frozenset[str]] = frozenset()
-    """Finish reasons of an answer of which only a part came."""
 
     _model: ModelConfig
     _said: Said
@@ -84,7 +82,7 @@ class ChatRoute(ABC):
         except Unreadable as error:
             raise self._faults.malformed(arrived, error) from None
         answer = spoken.answer
-        if answer.finish_reason in self._broken_off:
+        if answer.finish_reason in BROKEN_OFF:
             raise self._faults.make(
                 FailureKind.TRANSIENT, "The server broke off in the middle of an answer", arrived, maybe_billed=True
             )

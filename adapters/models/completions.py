@@ -11,7 +11,7 @@ import msgspec
 from hatevolution.adapters.models.cut import Cut
 from hatevolution.adapters.models.settings import check_decoding, check_no_system, need_prompt, read_options
 from hatevolution.adapters.models.vllm import VllmAdapter
-from hatevolution.adapters.models.wire import Unreadable, decoder, kept
+from hatevolution.adapters.models.wire import BROKEN_OFF, Unreadable, decoder, kept
 from hatevolution.domain import Answer, Reply, Status
 from hatevolution.errors import FailureKind
 
@@ -93,8 +93,7 @@ class Completions(VllmAdapter):
         if [choice.index for choice in choices] != list(range(len(items))):
             indices = [choice.index for choice in choices[:50]]
             raise self._faults.malformed(arrived, f"asked about {len(items)} sentences, it answers {indices}")
-        if any(choice.finish_reason in ("abort", "error") for choice in choices):
-            # The server broke off (it is shutting down, or its engine failed): what it sent is a part of an answer.
+        if any(choice.finish_reason in BROKEN_OFF for choice in choices):
             raise self._faults.make(
                 FailureKind.TRANSIENT, "The server broke off in the middle of an answer", arrived, maybe_billed=True
             )

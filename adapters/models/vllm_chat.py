@@ -34,7 +34,6 @@ class VllmChat(VllmAdapter, ChatRoute):
 
     _path = "/v1/chat/completions"
     _frame_most = _TEMPLATE_MOST
-    _broken_off = frozenset({"abort", "error"})  # the server is shutting down, or its engine failed
 
     def __init__(self, model: ModelConfig, prompt: Prompt | None, secrets: Secrets) -> None:
         options = read_options(model, _Options)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Unreadable", "decoder", "kept"]
+__all__ = ["BROKEN_OFF", "Unreadable", "decoder", "kept"]
+
+BROKEN_OFF: Final = frozenset({"abort", "error"})
+"""Finish reasons that are no answer's: the server is shutting down, or its engine failed, and a part is all that came.
+vLLM says them; so do gateways that speak OpenAI's format for others."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 

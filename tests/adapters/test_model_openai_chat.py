@@ -71,6 +71,18 @@ async def test_decoding_fields() -> None:
     }
 
 
+@pytest.mark.parametrize("reason", ["abort", "error"])
+async def test_a_part_of_an_answer_is_no_answer(reason: str) -> None:
+    async with (
+        FakeOpenAI(finish_reason=reason) as server,
+        opened(configured(server), CHAT_PROMPT, ENVIRON) as adapter,
+    ):
+        with pytest.raises(RequestFailure, match="broke off") as caught:
+            await adapter.ask(items("x"), server.base_url)
+    assert caught.value.kind is FailureKind.TRANSIENT
+    assert caught.value.maybe_billed
+
+
 @pytest.mark.parametrize("text", ["", "\0", "\ud800 lone", "é漢🎉", '"\\{}%s', "x" * 900_000])
 async def test_hard_texts_arrive_and_come_back(text: str) -> None:
     async with (
