@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 
 import msgspec
 
-from hatevolution.configs.schema import ExperimentConfig, ModelConfig
+from hatevolution.configs.checks import check_addresses, check_model_name
+from hatevolution.configs.schema import IN_PROCESS, ExperimentConfig, ModelConfig
 from hatevolution.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -86,9 +87,22 @@ def load_toml(path: Path, struct: type[T]) -> T:
 
 
 def load_model(reference: str, relative_to: Path | None = None) -> tuple[ModelConfig, Path]:
-    """Return a model's configuration and the file it came from."""
+    """Return a model's configuration and the file it came from.
+
+    Raises:
+        ConfigError: There is no such file, or what stands in it is wrong.
+    """
     path = find(reference, "models", relative_to)
-    return load_toml(path, ModelConfig), path
+    config = load_toml(path, ModelConfig)
+    check_model_name(config.name, str(path))
+    check_addresses(_asked_at(config), str(path))
+    return config, path
+
+
+def _asked_at(config: ModelConfig) -> list[str]:
+    """Return the base URLs at which somebody is to be asked: adapters that ask nobody may say so in their place."""
+    nobody = {IN_PROCESS} if config.adapter in ("embedded", "scripted") else set()
+    return [url for url in config.endpoint.base_urls if url not in nobody]
 
 
 def load_experiment(reference: str) -> tuple[ExperimentConfig, Path]:

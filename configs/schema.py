@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct, field
 
 __all__ = [
+    "IN_PROCESS",
     "MODEL_NAME_LENGTH",
     "AdapterKind",
     "Decoding",
@@ -34,6 +35,8 @@ AdapterKind = Literal[
     "scripted",
 ]
 
+IN_PROCESS: Final = "in-process"
+"""The base URL of models that run inside this program."""
 MODEL_NAME_LENGTH: Final = 200
 
 PositiveInt = Annotated[int, Meta(ge=1)]

@@ -6,7 +6,6 @@ import difflib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -138,13 +137,6 @@ def plan_model(reference: str, folder: Path | None) -> PlannedModel:
         ConfigError: There is no such model, or something in its configuration is wrong.
     """
     config, path = load_model(reference, folder)
-    for url in config.endpoint.base_urls:
-        if "@" in urlsplit(url).netloc:
-            # Checked here, before the configuration is written into the store; the adapters check the rest.
-            raise ConfigError(
-                f"{path}: a base URL holds a user name or password; put the key into an environment variable and "
-                f"name that with api_key_env."
-            )
     prompt = None if config.prompt is None else load_prompt(config.prompt, path.parent)
     return _planned(config, prompt)
 

@@ -16,6 +16,7 @@ import msgspec
 from hatevolution.adapters.models.embedded_judges import Judge, ProfanityCheck, Random, Same
 from hatevolution.adapters.models.said import Said
 from hatevolution.adapters.models.settings import check_decoding, nearest, read_options
+from hatevolution.configs.schema import IN_PROCESS
 from hatevolution.domain import Answer, Label, Reply, Served, Status, TokenEstimate
 from hatevolution.errors import ConfigError
 
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
     from hatevolution.configs.schema import ModelConfig
     from hatevolution.domain import Item
 
-__all__ = ["HERE", "Embedded"]
-
-HERE = "in-process"
-"""What stands for an address."""
+__all__ = ["Embedded"]
 
 _NAMES = ("alt-profanity-check", "always-respectful", "always-toxic", "seeded-random")
 
@@ -67,7 +65,7 @@ class Embedded:
         check_decoding(model, ())
         if prompt is not None:
             raise ConfigError(f"The model {model.name!r} names a prompt, but embedded models judge the bare sentence.")
-        if model.endpoint.base_urls not in ((), (HERE,)):
+        if model.endpoint.base_urls not in ((), (IN_PROCESS,)):
             raise ConfigError(f"The model {model.name!r} has base URLs, but an embedded model runs in this process.")
         self._model = model
         self._judge = _judge(model)
@@ -77,7 +75,7 @@ class Embedded:
     @property
     def base_urls(self) -> tuple[str, ...]:
         """One name that is no address."""
-        return (HERE,)
+        return (IN_PROCESS,)
 
     @property
     def batch_size(self) -> int:

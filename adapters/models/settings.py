@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
+from hatevolution.configs.checks import check_addresses
 from hatevolution.configs.schema import Decoding
 from hatevolution.errors import ConfigError
 
@@ -116,28 +116,5 @@ def base_urls(model: ModelConfig, default: str | None = None) -> tuple[str, ...]
         raise ConfigError(
             f"The model {model.name!r} has no address; set endpoint.base_urls, such as ['http://127.0.0.1:8000/v1']."
         )
-    for url in urls:
-        _check_url(model, url)
-    if len(set(urls)) != len(urls):
-        raise ConfigError(f"The model {model.name!r} names a base URL twice; each stands there once.")
+    check_addresses(urls, f"The model {model.name!r}")
     return urls
-
-
-def _check_url(model: ModelConfig, url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
-        secret = "@" in parts.netloc
-        _ = parts.port  # raises where it is no number
-    except ValueError:
-        fine = secret = False
-    if secret:
-        raise ConfigError(
-            f"The model {model.name!r} has a base URL with a user name or password in it; secrets come from the "
-            "environment, through endpoint.api_key_env."
-        )
-    if not fine:
-        raise ConfigError(
-            f"The model {model.name!r} has the base URL {url!r}, which is not an address such as "
-            "'http://127.0.0.1:8000/v1'."
-        )

@@ -428,6 +428,21 @@ def test_numbers_that_nothing_can_hold_are_refused(project: Project, line: str) 
     assert not project.store.exists()
 
 
+@pytest.mark.parametrize("url", ["http://", "http://host:99999/v1", "host/v1", "http://me:hunter2@host/v1"])
+def test_a_dry_run_refuses_what_is_no_address(project: Project, url: str) -> None:
+    project.model("m", adapter="openai-chat", prompt="paper-chat", endpoint={"base_urls": [url]})
+    assert "m.model.toml: base URL 1 is not an address" in (said := one_sentence(project.command("--dry-run")))
+    assert "hunter2" not in said
+
+
+def test_a_name_with_an_escape_code_is_refused(project: Project) -> None:
+    project.model("m", adapter="scripted")
+    path = project.folder / "m.model.toml"
+    path.write_text(path.read_text().replace('name = "m"', r'name = "m\u001b[31m"'))
+    assert "holds U+001B" in one_sentence(project.command())
+    assert not project.store.exists()
+
+
 def test_progress_is_told_in_lines_where_there_is_no_terminal(project: Project) -> None:
     project.model("m", adapter="scripted", options={"latency_s": 0.25}, endpoint={"max_concurrency": 2})
     begun = time.monotonic()
