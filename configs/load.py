@@ -117,6 +117,7 @@ def load_experiment(reference: str) -> tuple[ExperimentConfig, Path]:
 
 
 _WORDS = {"array": "a list", "str": "a text", "object": "a table", "int": "a whole number", "bool": "true or false"}
+_BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 
 
 def _in_words(message: str, struct: type[msgspec.Struct]) -> str:
@@ -133,6 +134,8 @@ def _in_words(message: str, struct: type[msgspec.Struct]) -> str:
         return f"{where}holds a character that a name may not (a slash, a comma, a control character, ...)"
     if wrong := re.fullmatch(r"Expected '(.+)', got '(.+)'", said):
         return f"{where}needs to be {_said(wrong[1])}, not {_said(wrong[2])}"
+    if wrong := re.fullmatch(r"Expected '(?:int|float)' (>=|<=|>|<) (.+)", said):
+        return f"{where}needs to be {_BOUNDS[wrong[1]]} {wrong[2].removesuffix('.0')}"
     return f"{where}{said[:1].lower()}{said[1:]}"
 
 

@@ -40,7 +40,12 @@ IN_PROCESS: Final = "in-process"
 MODEL_NAME_LENGTH: Final = 200
 
 PositiveInt = Annotated[int, Meta(ge=1)]
-PositiveFloat = Annotated[float, Meta(gt=0)]
+Rate = Annotated[float, Meta(ge=0.001, le=1e9)]
+"""A minute. At the least one request takes 17 hours; above the most, no limit is what is meant."""
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Seconds = Annotated[float, Meta(ge=0.001, le=31_536_000)]
+"""At most a year: whoever says more means without end, or made a slip."""
+SecondsOrZero = Annotated[float, Meta(ge=0, le=31_536_000)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]
 
 
@@ -67,20 +72,22 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Several share the load. Empty: the adapter's own default address."""
     api_key_env: str | None = None
     """Name of the environment variable that holds the key; the key itself never stands in a file."""
-    max_concurrency: PositiveInt = 16
+    max_concurrency: Count = 16
     """Most requests in flight over all base URLs (with ``run --ray``, of each worker); the runner stays below when the
     endpoint says so."""
-    requests_per_minute: PositiveFloat | None = None
-    tokens_per_minute: PositiveFloat | None = None
-    batch_size: PositiveInt = 1
+    requests_per_minute: Rate | None = None
+    """None: no limit."""
+    tokens_per_minute: Annotated[float, Meta(ge=1, le=1e12)] | None = None
+    """None: no limit."""
+    batch_size: Count = 1
     """Sentences per request, where the endpoint takes lists."""
-    timeout_s: PositiveFloat = 120.0
+    timeout_s: Seconds = 120.0
     """For one whole request, connection included."""
-    max_attempts: PositiveInt = 6
+    max_attempts: Count = 6
     """Most attempts per request on transient faults and time-outs; rate limits and dead servers do not count."""
-    max_retry_after_s: PositiveFloat = 3600.0
+    max_retry_after_s: Seconds = 3600.0
     """An endpoint that asks for a longer wait than this stops its lane instead."""
-    give_up_after_s: NonNegativeFloat = 900.0
+    give_up_after_s: SecondsOrZero = 900.0
     """A server that stays unreachable (after it was once reached) for this long stops its lane."""
 
 
@@ -132,9 +139,9 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     python: str | None = None
     """Python of the environment that holds the server; None: HATEVOLUTION_VLLM_PYTHON or HATEVOLUTION_SEQ2SEQ_PYTHON,
     else the one that runs this program."""
-    startup_timeout_s: PositiveFloat = 3600.0
+    startup_timeout_s: Seconds = 3600.0
     """For the download of the weights, and loading them."""
-    stop_timeout_s: NonNegativeFloat = 20.0
+    stop_timeout_s: SecondsOrZero = 20.0
     """How long the server may take to end before it is killed."""
     restarts: Annotated[int, Meta(ge=0)] = 3
     """How often it is started again when it dies."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["FiniteRange", "names", "plan_options", "store_option"]
+__all__ = ["MOST_RESAMPLES", "FiniteRange", "names", "plan_options", "store_option"]
+
+
+MOST_RESAMPLES: Final = 100_000
+"""Of a bootstrap: beyond, intervals no longer change in a digit that is shown, and memory and hours go."""
 
 
 class FiniteRange(click.FloatRange):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hatevolution.cli.options import FiniteRange, names, store_option
+from hatevolution.cli.options import MOST_RESAMPLES, FiniteRange, names, store_option
 
 if TYPE_CHECKING:
     from hatevolution.analysis.report import Report
@@ -50,7 +50,7 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
 @click.option(
     "--intervals",
     "resamples",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=MOST_RESAMPLES),
     is_flag=False,
     flag_value=2000,
     metavar="[RESAMPLES]",
