@@ -71,6 +71,10 @@ class Report:
             found |= self.drift.frames
         return self.kept.frames(found)
 
+    def warnings(self) -> list[str]:
+        """Return what speaks against what was asked for, one sentence each."""
+        return [] if self.drift is None else self.drift.warnings()
+
     def footer(self) -> list[str]:
         """Return the lines that say how answers were read and counted."""
         lines = [f"Answers read by {self.study.parser_name}:"]

@@ -46,9 +46,19 @@ class Drift:
         """Name -> tidy frame."""
         return {"drift-labels": self.labels, "drift-metrics": self.metrics, "drift-served": self.served}
 
+    def warnings(self) -> list[str]:
+        """Return what makes the comparison none of drift: another model was asked, or by another kind of adapter."""
+        fields = [field for field in self.asked_differently if field.startswith(("adapter: ", "model: "))]
+        if not fields:
+            return []
+        return [
+            f"{self.old.title} and {self.new.title} are two models ({'; '.join(fields)}), and not one at two dates: "
+            "what differs between them is no drift."
+        ]
+
     def notes(self) -> list[str]:
         """Return what one has to know of the comparison: who answered, what was asked, what is left out."""
-        lines = [self._who(model) for model in (self.old, self.new)]
+        lines = [*self.warnings(), *(self._who(model) for model in (self.old, self.new))]
         if self.asked_differently:
             lines.append(f"The two names were not asked the same: {'; '.join(self.asked_differently)}.")
         if self.old.policy != self.new.policy:

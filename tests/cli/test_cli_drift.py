@@ -55,6 +55,26 @@ def test_two_dates_of_a_moving_model(project: Project) -> None:
     shown = hatevolution("score", "--store", store, "--drift", "gpt@2026-10", "gpt@2026-11")
     assert "GPT-4o (2026-11) was answered by gpt-4o-2024-11-20 (24 answers, " in shown.stdout
     assert "Table 3" not in shown.stdout
+    assert shown.stderr == ""
+
+
+def test_two_models_are_no_model_at_two_dates(project: Project) -> None:
+    project.model("one", adapter="scripted", prompt="paper-open", model="org/one")
+    project.model("two", adapter="scripted", prompt="paper-open", model="org/two")
+    project.model("three", adapter="scripted", prompt="paper-chat", model="org/two")
+    assert project.command().returncode == 0
+    store = str(project.store)
+    shown = hatevolution("score", "--store", store, "--drift", "one", "two")
+    assert shown.returncode == 0
+    (said,) = shown.stderr.splitlines()
+    assert said.startswith('Warning: one and two are two models (model: "org/one" -> "org/two"), and not one at two')
+    document = hatevolution("score", "--store", store, "--drift", "one", "two", "--json")
+    assert document.returncode == 0
+    assert json.loads(document.stdout)["drift"]["notes"][0] == said.removeprefix("Warning: ")
+    # Another prompt is told too, but it is the same model.
+    other = hatevolution("score", "--store", store, "--drift", "two", "three")
+    assert (other.returncode, other.stderr) == (0, "")
+    assert "The two names were not asked the same: prompt." in other.stdout
 
 
 @pytest.mark.parametrize("date", ["2026,11", "a@b", "", "../x", "2026-13", "2026-12-32", "2026-1", "today"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from hatevolution.cli.options import MOST_RESAMPLES, FiniteRange, names, store_option
+from hatevolution.inert import one_line
 
 if TYPE_CHECKING:
     from hatevolution.analysis.report import Report
@@ -130,6 +131,8 @@ def command(
         constants=constants,
         drift_of=drift_of,
     )
+    for sentence in made.warnings():
+        click.echo(f"Warning: {one_line(sentence)}", err=True)
     if out is not None:
         written = report.write(made, out, form or "csv")
         click.echo(f"{len(written)} files written to {out}", err=True)
