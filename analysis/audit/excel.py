@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from hatevolution.analysis.audit.inert import visible_cell
-from hatevolution.errors import ConfigError
+from hatevolution.errors import ConfigError, not_installed
 
 if TYPE_CHECKING:
     from hatevolution.analysis.audit.export import Rows
@@ -30,7 +30,7 @@ def need_xlsxwriter() -> None:
         ConfigError: XlsxWriter is not installed.
     """
     if find_spec("xlsxwriter") is None:
-        raise ConfigError("Excel files need XlsxWriter; install it with: pip install 'hatevolution[excel]'")
+        raise not_installed("An Excel file", "XlsxWriter", "excel")
 
 
 def write_xlsx(rows: Rows, columns: Columns, file: IO[bytes]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hatevolution.analysis.report_page.page import render
-from hatevolution.errors import ConfigError
+from hatevolution.errors import ConfigError, not_installed
 
 if TYPE_CHECKING:
     from hatevolution.analysis.report_page.content import Content
@@ -29,10 +29,8 @@ def check(path: Path) -> None:
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        raise ConfigError(
-            f"`hatevolution report` needs {' and '.join(missing)}, which the base installation has not got; "
-            "pip install 'hatevolution[report]' brings it."
-        )
+        what = " and ".join(missing)
+        raise not_installed("`hatevolution report`", what, "report", where="the base installation has not got")
     if not path.parent.is_dir():
         raise ConfigError(f"The report can't be written to {path}: there is no folder {path.parent}.")
     if path.is_file() and path.stat().st_size and not _is_page(path):

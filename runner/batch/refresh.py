@@ -6,7 +6,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from hatevolution.errors import ConfigError, FailureKind, RequestFailure, UserError
+from hatevolution.errors import FailureKind, RequestFailure, UserError, not_installed
 from hatevolution.runner.batch.carry import Carrier, noted
 from hatevolution.runner.batch.pace import PASSING, Pace, patient
 from hatevolution.runner.batch.stored import stored_model
@@ -61,10 +61,7 @@ class Providers:
         try:
             from hatevolution.adapters.batch.openai_batch import OpenAIBatches
         except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"The batch {row.name} needs the package {error.name!r}, which is not installed; "
-                f"pip install 'hatevolution[openai]' brings it."
-            ) from None
+            raise not_installed(f"The batch {row.name}", f"the package {error.name!r}", "openai") from None
 
         place = (row.base_url, row.model)
         if place not in self._open:

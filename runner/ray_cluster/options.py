@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from hatevolution.errors import ConfigError
+from hatevolution.errors import ConfigError, not_installed
 
 __all__ = ["LOCAL", "RayOptions", "ray_options"]
 
@@ -41,5 +41,5 @@ def ray_options(address: str, workers: int | None = None) -> RayOptions:
             f"--ray HOST:PORT; CONFIG goes before it."
         )
     if find_spec("ray") is None:
-        raise ConfigError("--ray needs the package 'ray', which is not installed; pip install 'hatevolution[ray]'.")
+        raise not_installed("--ray", "the package 'ray'", "ray")
     return RayOptions(address, workers)

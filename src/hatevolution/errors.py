@@ -17,7 +17,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["ConfigError", "DataError", "FailureKind", "HatevolutionError", "RequestFailure", "StoreError", "UserError"]
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "FailureKind",
+    "HatevolutionError",
+    "RequestFailure",
+    "StoreError",
+    "UserError",
+    "not_installed",
+    "pip_install",
+]
 
 
 class HatevolutionError(Exception):
@@ -38,6 +48,24 @@ class DataError(UserError):
 
 class StoreError(UserError):
     """A store can't be used as asked."""
+
+
+def pip_install(extra: str, *options: str) -> str:
+    """Return the command that installs an extra of this project."""
+    return " ".join(("pip install", *options, f"'hatevolution[{extra}]'"))
+
+
+def not_installed(who: str, what: str, extra: str, *, where: str = "is not installed", more: str = "") -> ConfigError:
+    """Return the error of something that needs a package of an extra.
+
+    Args:
+        who: What can't be done without it.
+        what: The package, as people call it.
+        extra: The extra of this project that brings it.
+        where: What is wrong with it, put behind "which".
+        more: What else would help, put at the end of the sentence.
+    """
+    return ConfigError(f"{who} needs {what}, which {where}; {pip_install(extra)} brings it{more}.")
 
 
 class FailureKind(StrEnum):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hatevolution.errors import ConfigError
+from hatevolution.errors import ConfigError, not_installed
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -49,7 +49,7 @@ def serve(store: Path, *, parser: str | None, host: str, port: int) -> None:
         StoreError: The store can't be read.
     """
     if find_spec("datasette") is None:
-        raise ConfigError("The browser view needs Datasette; install it with: pip install 'hatevolution[browse]'")
+        raise not_installed("The browser view", "Datasette", "browse")
     from hatevolution.analysis.audit.broken import write_broken
     from hatevolution.analysis.parsers import PAPER
 
