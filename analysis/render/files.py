@@ -77,11 +77,24 @@ def write_table(table: Table, folder: Path, form: FileFormat) -> list[Path]:
     return written
 
 
-def as_text(table: Table, form: FileFormat) -> str:
-    """Return a table as CSV, Markdown or LaTeX text; not as Parquet, which is no text."""
-    if form == "md":
-        return markdown(table)
-    return latex(table) if form == "latex" else _inert(layout_frame(table)).write_csv()
+def as_text(tables: Sequence[Table], form: FileFormat) -> str:
+    """Return tables as one CSV, Markdown or LaTeX text; not as Parquet, which is no text.
+
+    One table is the same CSV as its file. Several are one CSV with all their columns, whose first, ``table``, has the
+    tables' keys: what a table has no column for is empty, so that a reader of CSV gets each back by its key, less the
+    columns that are empty there.
+    """
+    if form != "csv":
+        return "\n".join(map(markdown if form == "md" else latex, tables))
+    if not tables:
+        return ""
+    frames = [layout_frame(table) for table in tables]
+    if len(frames) > 1:
+        key = _unique([*dict.fromkeys(name for frame in frames for name in frame.columns), "table"])[-1]
+        frames = [
+            frame.select(pl.lit(table.key).alias(key), pl.all()) for table, frame in zip(tables, frames, strict=True)
+        ]
+    return _inert(pl.concat(frames, how="diagonal")).write_csv()
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> Path:

@@ -84,7 +84,8 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
     "--format",
     "form",
     type=click.Choice(_FORMATS),
-    help="Of the files in --out (csv by default); without --out, of what is printed.",
+    help="Of the files in --out (csv by default); without --out, of what is printed: several tables are one CSV, whose "
+    "first column has their keys.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one tidy JSON document instead of tables.")
 def command(
@@ -147,8 +148,7 @@ def command(
 def _print(made: Report, form: Literal["csv", "parquet", "md", "latex"]) -> None:
     from hatevolution.analysis.render.files import as_text
 
-    for table in made.tables:
-        click.echo(as_text(table, form))
+    click.echo(as_text(made.tables, form), nl=False)
 
 
 def _show(made: Report) -> None:
