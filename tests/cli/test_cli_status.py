@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_base import Fault, in_thread
 from fake_openai import CONTEXT, FILTERED, FakeOpenAI
+from rich.console import Console
 from run_files import Project, hatevolution, hatevolution_process
 from run_maker import RUN, fill, model, sentences
 
+from hatevolution.cli.status import cells_table
 from hatevolution.store.opened import WritableStore
+from hatevolution.store.status import Cell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,3 +169,43 @@ def test_looking_changes_nothing(project: Project) -> None:
     for _ in range(2):
         status(project)
     assert project.store.read_bytes() == before
+
+
+LONG = "timelms-hate-multiclass-latest"
+
+
+def printed(width: int, *names: str) -> list[str]:
+    """The table on a terminal of that width, of two sets for each model."""
+    console = Console(width=width, record=True, file=io.StringIO(), highlight=False)
+    sets = ("singapore-online-attacks", "neobench")
+    console.print(cells_table([Cell(name, data, 15600, 1, 2, 3, 4, 5) for name in names for data in sets], console))
+    return [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("width", [79, 80, 100, 108, 109, 120, 300])
+def test_no_name_is_folded_where_there_is_room_for_it(width: int) -> None:
+    lines = printed(width, LONG, "gpt-4o")
+    words = [word for line in lines for word in line.split()]
+    assert LONG in words and "gpt-4o" in words
+    assert words.count("singapore-online-attacks") == words.count("neobench") == 2
+    rows = [line.split()[-7:] for line in lines if line.split()[-1] == "5"]
+    assert rows == [[name, "15600", "1", "2", "3", "4", "5"] for name in ("singapore-online-attacks", "neobench") * 2]
+    assert max(map(len, lines)) <= width
+
+
+def test_a_name_that_no_terminal_has_room_for_is_shown_whole_all_the_same() -> None:
+    name = "".join(f"{number:03}" for number in range(60))
+    said = "".join(line.split(" ")[0] for line in printed(80, name))
+    assert name in said
+
+
+def test_nothing_is_folded_where_there_is_no_terminal(project: Project) -> None:
+    name = "m" * 180
+    project.model("m", adapter="scripted")
+    path = project.folder / "m.model.toml"
+    path.write_text(path.read_text().replace('name = "m"', f'name = "{name}"'))
+    assert project.command().returncode == 0
+    done = hatevolution("status", "--store", str(project.store))
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"Store {project.store}"
+    assert [line.split() for line in lines if name in line] == [[name, "mine", *["30", "30", "0", "0", "0", "0"]]]

@@ -115,16 +115,17 @@ def _live(path: Path, seconds: float, state: _State) -> _State:
     from rich.live import Live
     from rich.text import Text
 
-    from hatevolution.cli.status import cells_table
+    from hatevolution.cli.status import cells_table, store_line
     from hatevolution.store.status import Cell
+
+    console = Console(highlight=False, markup=False)
 
     def view(state: _State) -> Group:
         cells = [Cell(**cell) for cell in state.report["cells"]]
         # The line on top: what does not fit the screen is cut at the bottom.
-        return Group(Text(state.line(progress.left)), cells_table(cells, state.report["store"]))
+        return Group(Text(state.line(progress.left)), store_line(state.report), cells_table(cells, console))
 
     progress = _Progress(state)
-    console = Console(highlight=False, markup=False)
     with Live(view(state), console=console, auto_refresh=False) as live:
         while not progress.over(state) and not nobody_reads():
             time.sleep(seconds)

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from hatevolution.cli.options import FiniteRange, store_option
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from hatevolution.store.status import Cell
 
-__all__ = ["cells_table", "command", "status_report"]
+__all__ = ["cells_table", "command", "status_report", "store_line"]
 
 _SHOWN = 20
+_NO_TERMINAL: Final = 100_000
+"""Columns of what is no terminal: more than anything has, so that nothing is folded."""
+_NUMBERS: Final = ("Total", "Answered", "Refused", "Rejected", "Pending", "Failures")
 
 
 @click.command(name="status")
@@ -101,9 +106,10 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
     from hatevolution.inert import one_line
     from hatevolution.store.status import Cell
 
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _NO_TERMINAL)
     cells = [Cell(**cell) for cell in report["cells"]]
-    console.print(cells_table(cells, report["store"]))
+    console.print(store_line(report))
+    console.print(cells_table(cells, console))
     pending = sum(cell.pending for cell in cells)
     spent = sum(item["cost_usd"] for item in report["spend"])
     console.print(
@@ -156,20 +162,58 @@ def _show_failures(failures: list[dict[str, Any]]) -> None:
         )
 
 
-def cells_table(cells: list[Cell], title: str) -> Table:
-    """Return the cells as a table for a terminal."""
+def store_line(report: dict[str, Any]) -> Text:
+    """Return the line above the table."""
+    return _name(report["store"], "Store ")
+
+
+def cells_table(cells: list[Cell], console: Console) -> Table:
+    """Return the cells as a table in which no name is folded, as long as the longest has room beside the numbers."""
+    from rich.measure import Measurement
+
+    table = _wide(cells)
+    unbounded = console.options.update(max_width=_NO_TERMINAL)
+    return table if Measurement.get(console, unbounded, table).maximum <= console.width else _narrow(cells)
+
+
+def _wide(cells: list[Cell]) -> Table:
     from rich import box
     from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    table.add_column("Model", overflow="fold")
+    table.add_column("Data set", overflow="fold")
+    for name in _NUMBERS:
+        table.add_column(name, justify="right", no_wrap=True)
+    for cell in cells:
+        table.add_row(_name(cell.model), _name(cell.dataset), *_numbers(cell))
+    return table
+
+
+def _narrow(cells: list[Cell]) -> Table:
+    """Return the cells with each model on a line of its own above its data sets, and the numbers closer together."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("Model, data set", overflow="fold")
+    for name in _NUMBERS:
+        table.add_column(name, justify="right", no_wrap=True)
+    model = None
+    for cell in cells:
+        if cell.model != model:
+            model = cell.model
+            table.add_row(_name(model))
+        table.add_row(_name(cell.dataset, "  "), *_numbers(cell))
+    return table
+
+
+def _name(name: str, before: str = "") -> Text:
     from rich.text import Text
 
     from hatevolution.inert import one_line
 
-    table = Table(title=Text(f"Store {one_line(title)}"), box=box.SIMPLE)
-    table.add_column("Model", overflow="fold")
-    table.add_column("Data set", overflow="fold")
-    for name in ("Total", "Answered", "Refused", "Rejected", "Pending", "Failures"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for cell in cells:
-        numbers = (cell.total, cell.answered, cell.refused, cell.rejected, cell.pending, cell.failed_attempts)
-        table.add_row(Text(one_line(cell.model)), Text(one_line(cell.dataset)), *map(str, numbers))
-    return table
+    return Text(before + one_line(name))
+
+
+def _numbers(cell: Cell) -> map[str]:
+    return map(str, (cell.total, cell.answered, cell.refused, cell.rejected, cell.pending, cell.failed_attempts))
