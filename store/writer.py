@@ -153,8 +153,11 @@ class GroupCommitWriter:
 
     @property
     def full(self) -> bool:
-        """Whether callers should wait for :meth:`room`."""
-        return len(self._waiting) >= self._backlog or self.trouble is not None
+        """Whether callers should wait for :meth:`room`.
+
+        A disk that was full stays so: where its reserve helped at once, nobody may have seen the trouble.
+        """
+        return len(self._waiting) >= self._backlog or self.trouble is not None or self.disk_full
 
     async def room(self) -> None:
         """Wait until there is room again (and no trouble), or the disk is full for good."""
