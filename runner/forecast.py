@@ -14,9 +14,9 @@ from hatevolution.domain import Item
 from hatevolution.errors import ConfigError
 from hatevolution.runner.budget import likely_cost, most_cost
 from hatevolution.runner.preflight import retirement
-from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.opened import model_is_stored
 from hatevolution.store.reader import connect
+from hatevolution.store.tables import has_table
 
 if TYPE_CHECKING:
     import sqlite3

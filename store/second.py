@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hatevolution.store.exchange.tables import KEY, SAID, agree
 from hatevolution.store.rows import PREDICTION_COLUMNS, insert_rows
+from hatevolution.store.tables import KEY, SAID, agree
 from hatevolution.store.text import encode
 
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from hatevolution.store.exchange.tables import has_table
+from hatevolution.store.tables import has_table
 from hatevolution.store.tally import Tally, tallies
 from hatevolution.store.text import decode
 
@@ -207,10 +206,3 @@ def unrecorded(connection: sqlite3.Connection, live_run: str | None = None) -> l
     """
     rows = connection.execute(_UNRECORDED, {"live": live_run})
     return [Unrecorded(*row)._replace(priced=bool(row[-1])) for row in rows]
-
-
-def run_configuration(connection: sqlite3.Connection, run: str) -> dict[str, object]:
-    """Return the configuration that a run was started with."""
-    row = connection.execute("SELECT configuration FROM runs WHERE run = ?", [run]).fetchone()
-    value = json.loads(row[0]) if row is not None else {}
-    return value if isinstance(value, dict) else {}

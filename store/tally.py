@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hatevolution.store.exchange.tables import has_table
+from hatevolution.store.tables import has_table
 
 if TYPE_CHECKING:
     import sqlite3

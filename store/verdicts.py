@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hatevolution.errors import StoreError
 from hatevolution.store.opened import WritableStore
+from hatevolution.store.tables import has_table
 
 if TYPE_CHECKING:
     import sqlite3
@@ -61,16 +62,11 @@ def _canonical(filters: Mapping[str, Any]) -> str:
     return json.dumps(filters, sort_keys=True, separators=(",", ":"))
 
 
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    """Return whether the store has had the migration; one that was written before it can still be read."""
-    return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'verdicts'").fetchone()[0])
-
-
 def find_sample(
     connection: sqlite3.Connection, *, seed: int, size: int, filters: Mapping[str, Any]
 ) -> SampleRecord | None:
     """Return the sample that was drawn with a seed, a size and filters; None where none was yet."""
-    if not _has_tables(connection):
+    if not has_table(connection, "main", "verdicts"):  # a store from before them can still be read
         return None
     row = connection.execute(
         'SELECT sample, seed, size, filters, "of", made_at, who FROM samples '
@@ -96,7 +92,7 @@ def counting(connection: sqlite3.Connection, sample: int, who: str | None = None
 
     A judgement counts for every sample that its answer is in: whoever enlarges a sample goes on where they were.
     """
-    if not _has_tables(connection):
+    if not has_table(connection, "main", "verdicts"):  # a store from before them can still be read
         return {}
     rows = connection.execute(
         "SELECT v.model, v.dataset, v.sentence, v.who, v.judgement FROM sampled AS s "

@@ -10,10 +10,10 @@ from hatevolution.runner.batch.pace import Pace
 from hatevolution.runner.batch.refresh import Providers, refreshed
 from hatevolution.runner.preflight import Problem
 from hatevolution.store.batches import BatchRow, batch_datasets, batches
-from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.lock import holder
 from hatevolution.store.opened import WritableStore
 from hatevolution.store.reader import connect
+from hatevolution.store.tables import has_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hatevolution.configs.fingerprint import fingerprint
 from hatevolution.configs.prompts import Prompt
-from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.migrations import APPLICATION_ID, MIGRATIONS, applied
 from hatevolution.store.sentences import content_bytes
+from hatevolution.store.tables import has_table
 from hatevolution.store.tally import Tally, recount
 from hatevolution.store.tally import stored as stored_tallies
 from hatevolution.store.text import decode

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from hatevolution.store.exchange.tables import ANSWER, RESPONSES, RUNS, names
-from hatevolution.store.exchange.tables import SENTENCES as SENTENCE_COLUMNS
+from hatevolution.store.tables import ANSWER, RESPONSES, RUNS, names
+from hatevolution.store.tables import SENTENCES as SENTENCE_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -14,11 +14,11 @@ from hatevolution.store.exchange import export_sql as sql
 from hatevolution.store.exchange.card import card
 from hatevolution.store.exchange.frames import Column, columns_of, frame_of, parts_of
 from hatevolution.store.exchange.layout import CARD, FORMAT, MANIFEST, TABLES, VERSION, Names
-from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.exchange.unfinished import unfinished_folder
 from hatevolution.store.exchange.watch import interruptible, silent
 from hatevolution.store.migrations import applied
 from hatevolution.store.reader import connect
+from hatevolution.store.tables import has_table
 
 if TYPE_CHECKING:
     import sqlite3

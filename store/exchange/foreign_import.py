@@ -13,12 +13,12 @@ from hatevolution.store.exchange.foreign import Matcher, SentenceRow
 from hatevolution.store.exchange.foreign_report import ForeignReport, Left
 from hatevolution.store.exchange.merging import merge_stores
 from hatevolution.store.exchange.scratch import scratch
-from hatevolution.store.exchange.tables import DATASETS, SENTENCES, names
 from hatevolution.store.exchange.watch import silent
 from hatevolution.store.opened import RunRecord, WritableStore
 from hatevolution.store.reader import connect, holds_anything
 from hatevolution.store.rows import AnswerRecord, Tables, insert_rows
 from hatevolution.store.second import keep_second
+from hatevolution.store.tables import DATASETS, SENTENCES, names
 from hatevolution.store.text import decode
 
 if TYPE_CHECKING:

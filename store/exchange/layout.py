@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import Final, NamedTuple
 
-from hatevolution.store.exchange.tables import (
+from hatevolution.store.tables import (
     ANSWER,
     DATASETS,
     FAILURES,

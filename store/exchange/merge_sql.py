@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hatevolution.store.exchange.tables import (
+from hatevolution.store.tables import (
     ANSWER,
     CONTENT,
     DATASETS,

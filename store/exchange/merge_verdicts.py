@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from hatevolution.store.exchange.tables import KEY, agree, has_table, names
+from hatevolution.store.tables import KEY, agree, has_table, names
 
 if TYPE_CHECKING:
     import sqlite3

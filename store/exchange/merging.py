@@ -13,11 +13,11 @@ from hatevolution.errors import StoreError
 from hatevolution.store.exchange import merge_sql as sql
 from hatevolution.store.exchange.guards import Guard
 from hatevolution.store.exchange.merge_verdicts import merge_verdicts
-from hatevolution.store.exchange.tables import has_table
 from hatevolution.store.exchange.watch import interruptible, silent
 from hatevolution.store.files import beside
 from hatevolution.store.opened import WritableStore
 from hatevolution.store.reader import connect, holds_anything, uri
+from hatevolution.store.tables import has_table
 from hatevolution.store.text import decode
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from exchange_maker import Shard, content, rows, some_sentences
 
 from hatevolution.domain import Status
 from hatevolution.errors import StoreError
-from hatevolution.store import verdicts
-from hatevolution.store.exchange import tables
+from hatevolution.store import tables, verdicts
 from hatevolution.store.exchange.merging import merge_stores
 from hatevolution.store.migrations import applied
 from hatevolution.store.opened import WritableStore

@@ -129,11 +129,6 @@ def test_what_a_living_run_is_sending_is_not_listed(store: WritableStore) -> Non
     assert [item.run for item in status.unrecorded(store.connection, "r2")] == ["r1"]
 
 
-def test_a_runs_configuration_comes_back(store: WritableStore) -> None:
-    assert status.run_configuration(store.connection, "r1")["models"] == [{"name": "z"}, {"name": "a"}]
-    assert status.run_configuration(store.connection, "nobody") == {}
-
-
 def test_a_reader_gets_the_same(store: WritableStore) -> None:
     predict(store.connection, "z", "big/s0")
     connection = connect(store.path)
