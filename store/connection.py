@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hatevolution.errors import StoreError
@@ -12,9 +12,10 @@ from hatevolution.store.migrations import applied, refuse_newer
 from hatevolution.store.reader import BUSY_S, uri
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["connect_writer", "refuse_strangers"]
+__all__ = ["connect_writer", "refuse_strangers", "transaction"]
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -77,3 +78,19 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of what is written inside, or nothing of it.
+
+    Raises:
+        sqlite3.Error: It can't be begun or committed.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

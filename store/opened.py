@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hatevolution.configs.fingerprint import differences, fingerprint
 from hatevolution.errors import StoreError
-from hatevolution.store.connection import connect_writer, refuse_strangers
+from hatevolution.store.connection import connect_writer, refuse_strangers, transaction
 from hatevolution.store.files import JOURNALS, beside
 from hatevolution.store.lock import WriterLock
 from hatevolution.store.migrations import migrate
@@ -149,21 +149,11 @@ class WritableStore:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing."""
-        connection = self.connection
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
+            with transaction(self.connection):
+                yield self.connection
         except sqlite3.Error as error:
-            self._rollback()
             raise StoreError(f"The store {self.path} can't be written to: {error}.") from None
-        except BaseException:
-            self._rollback()
-            raise
-
-    def _rollback(self) -> None:
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
 
     # -- what a run registers; all of it inside one transaction ------------------------------------------------
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from hatevolution.store.connection import transaction
 from hatevolution.store.files import RESERVE, beside
 from hatevolution.store.rows import AnswerRecord, FailureRecord, IntentRecord, Tables, salvaged
 from hatevolution.store.tally import advance
@@ -282,8 +283,7 @@ class GroupCommitWriter:
     def _write(self, batch: list[_Operation], first_response: int) -> None:
         """Write one batch in one transaction; runs in the writer's thread."""
         connection = self._connection
-        try:
-            connection.execute("BEGIN IMMEDIATE")
+        with transaction(connection):
             try:
                 connection.execute("SAVEPOINT batch")
                 self._tables(batch, first_response).write(connection)
@@ -293,11 +293,6 @@ class GroupCommitWriter:
                 # Something in it can't be bound or breaks a constraint; no waiting cures that. Find it, keep the rest.
                 connection.execute("ROLLBACK TO batch")
                 self._write_singly(batch, first_response)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
         self._uncounted += len(batch)
         if self._uncounted >= _COUNT_EVERY:
             self._uncounted = 0
@@ -305,15 +300,8 @@ class GroupCommitWriter:
 
     def _count(self) -> None:
         """Bring the tallies up to date, in a transaction of their own, so that no answer fails with them."""
-        connection = self._connection
-        with suppress(sqlite3.Error):
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                advance(connection, 10 * _COUNT_EVERY)
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+        with suppress(sqlite3.Error), transaction(self._connection):
+            advance(self._connection, 10 * _COUNT_EVERY)
 
     def _write_singly(self, batch: list[_Operation], first_response: int) -> None:
         connection = self._connection
