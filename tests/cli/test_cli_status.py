@@ -209,3 +209,24 @@ def test_nothing_is_folded_where_there_is_no_terminal(project: Project) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == f"Store {project.store}"
     assert [line.split() for line in lines if name in line] == [[name, "mine", *["30", "30", "0", "0", "0", "0"]]]
+
+
+def test_a_name_that_would_be_refused_today_can_still_be_read(tmp_path: Path) -> None:
+    """A store from before names were held to a rule: read, scored and merged, with nothing hidden."""
+    path = tmp_path / "s.db"
+    with WritableStore(path, RUN) as store:
+        fill(store, [model(" gpt\x1b[31m\u202e")], {"set": sentences(3)})
+        store.connection.execute(
+            "INSERT INTO predictions (model, dataset, sentence, status, raw_text, attempts, run) "
+            "SELECT model, dataset, sentence, 'answered', 'toxic', 1, ? FROM models, sentences",
+            [RUN],
+        )
+    merged = tmp_path / "merged.db"
+    for words in (
+        ("store", "merge", "--store", str(merged), str(path)),
+        *((name, "--store", str(merged)) for name in ("status", "score")),
+    ):
+        done = hatevolution(*words)
+        assert done.returncode == 0, done.stderr
+        assert not {"\x1b", "\u202e"} & set(done.stdout + done.stderr)
+    assert r"gpt\x1b[31m\u202e" in hatevolution("status", "--store", str(merged)).stdout
