@@ -47,13 +47,18 @@ class Secrets:
             default: The variable's name where the model names none; None: then no key is needed.
 
         Raises:
-            ConfigError: The variable is not set.
+            ConfigError: The variable is not set, or holds what no header can.
         """
         name = model.endpoint.api_key_env or default
         if name is None:
             return None
         key = self._environ.get(name, "").strip()
         if key:
+            if any(ord(character) < 32 or ord(character) == 127 for character in key):
+                raise ConfigError(
+                    f"The environment variable {name} holds a line break or another control character in the middle; "
+                    f"an API key has none."
+                )
             return key
         if not self._required:
             return None

@@ -21,6 +21,7 @@ _PACKAGES = (
     "msgspec",
     "openai",
     "polars",
+    "pycurl",
     "ray",
     "scikit-learn",
     "sqlite-utils",

@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("adapters", "analysis", "configs", "runner", "store", "src")
 
-HEAVY = ("aiohttp", "googleapiclient", "numpy", "openai", "polars", "rich", "scipy", "sqlite_utils")
-NETWORK = ("aiohttp", "googleapiclient", "httplib2", "httpx", "openai", "ray", "requests", "vllm")
+HEAVY = ("aiohttp", "googleapiclient", "numpy", "openai", "polars", "pycurl", "rich", "scipy", "sqlite_utils")
+NETWORK = ("aiohttp", "googleapiclient", "httplib2", "httpx", "openai", "pycurl", "ray", "requests", "vllm")
 
 
 def loaded_after(code: str) -> set[str]:

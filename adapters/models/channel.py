@@ -1,18 +1,22 @@
-"""Requests over aiohttp: the way to vLLM, the seq2seq server and Perspective."""
+"""Requests over libcurl: the way to vLLM, the seq2seq server and Perspective.
+
+pycurl's own asyncio interface drives the sockets from the run's event loop; a request costs half of what it costs over
+aiohttp (benchmarks/runner_throughput.py, design/adapters.md).
+"""
 
 from __future__ import annotations
 
-import errno
-import io
 import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
+import pycurl
 from yarl import URL
 
-from hatevolution.adapters.models.faults import BODY_BYTES, Arrived
+from hatevolution.adapters.models.exchange import Exchange, ExchangeFailed, Setup
+from hatevolution.adapters.models.faults import BODY_BYTES, NO_RESOURCES, Arrived
+from hatevolution.adapters.models.headers import ResponseHeaders
 from hatevolution.errors import FailureKind
 
 if TYPE_CHECKING:
@@ -21,20 +25,16 @@ if TYPE_CHECKING:
     from hatevolution.adapters.models.faults import Faults
     from hatevolution.errors import RequestFailure
 
-__all__ = ["AiohttpChannel", "fault_meaning"]
+__all__ = ["Channel"]
 
 _CONNECT_S = 10.0
 """A host that takes no connection for this long is not there."""
 _PROBE_S = 10.0
-_KEEP_ALIVE_S = 4.0
-"""uvicorn, under vLLM, closes idle connections after five seconds; a request into a closing one would be lost."""
-_DNS_S = 300
-_LARGE = 1 << 20
-"""From this size on aiohttp wants a stream, which it sends in pieces."""
-_NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+_CONNECTIONS = 100_000
+"""Connections that are kept; limits are the runner's, so this is none."""
 
 
-class AiohttpChannel:
+class Channel:
     """Posts bytes, gets bytes; what fails on the way becomes a failure.
 
     Args:
@@ -49,26 +49,24 @@ class AiohttpChannel:
     ) -> None:
         self._faults = faults
         self._timeout_s = timeout_s
-        self._headers = {"Content-Type": "application/json", **headers}
+        self._setup = Setup({"Content-Type": "application/json", **headers}, min(_CONNECT_S, timeout_s / 2))
         self._through_proxy = through_proxy
-        self._session: aiohttp.ClientSession | None = None
-        self._urls: dict[tuple[str, str], URL] = {}
-        self._proxies: dict[str, str | None] = {}
+        self._multi: pycurl.AsyncCurlMulti | None = None
+        self._idle: list[Exchange] = []
+        self._urls: dict[tuple[str, str], str] = {}
+        self._proxies: dict[str, str] = {}
 
     async def open(self) -> None:
-        """Make the session. Limits are the runner's, so the connector has none."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=_DNS_S, keepalive_timeout=_KEEP_ALIVE_S),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=self._headers,
-            timeout=self._timeout(self._timeout_s),
-        )
+        """Make the pool of connections."""
+        self._multi = pycurl.AsyncCurlMulti()
+        self._multi.setopt(pycurl.M_MAXCONNECTS, _CONNECTIONS)
 
     async def close(self) -> None:
-        """Close the session; safe to call twice."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        """Close all connections; safe to call twice."""
+        multi, self._multi = self._multi, None
+        self._idle.clear()
+        if multi is not None:
+            await multi.aclose()
 
     async def post(self, root: str, path: str, body: bytes) -> Arrived:
         """Send a JSON body and return the response, whatever its status.
@@ -76,17 +74,12 @@ class AiohttpChannel:
         Raises:
             RequestFailure: There was none.
         """
-        url = self._urls.get((root, path)) or self._url(root, path)
-        data = body if len(body) < _LARGE else io.BytesIO(body)
-        try:
-            async with self._open_session().post(
-                url, data=data, allow_redirects=False, proxy=self._proxy(root) if self._through_proxy else None
-            ) as response:
-                # Faults hold what is wanted of an error body; nobody has to read a gigabyte of it.
-                raw = await (response.read() if response.status == 200 else _some(response))
-                return Arrived(response.status, response.headers, raw)
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._failure(error, root) from None
+        exchange = self._idle.pop() if self._idle else Exchange(self._setup)
+        # Faults hold what is wanted of an error body; nobody has to read a gigabyte of it.
+        exchange.prepare(self._url(root, path), self._proxy(root), self._timeout_s, body, most_of_error=2 * BODY_BYTES)
+        arrived = await self._perform(exchange, root)
+        self._idle.append(exchange)
+        return arrived
 
     async def get(self, root: str, path: str) -> Arrived:
         """Ask for a small document and return the response, whatever its status.
@@ -94,76 +87,50 @@ class AiohttpChannel:
         Raises:
             RequestFailure: There was none.
         """
-        timeout = self._timeout(min(_PROBE_S, self._timeout_s))
+        exchange = Exchange(self._setup)
+        timeout_s = min(_PROBE_S, self._timeout_s)
+        exchange.prepare(self._url(root, path), self._proxy(root), timeout_s, None, most=16 * BODY_BYTES)
+        return await self._perform(exchange, root)
+
+    async def _perform(self, exchange: Exchange, root: str) -> Arrived:
+        """Send; an exchange that failed, or was cancelled, is not used again."""
+        if self._multi is None:
+            raise RuntimeError("the adapter is not open")
         try:
-            async with self._open_session().get(
-                self._url(root, path),
-                timeout=timeout,
-                allow_redirects=False,
-                proxy=self._proxy(root) if self._through_proxy else None,
-            ) as response:
-                return Arrived(response.status, response.headers, await _some(response, 16 * BODY_BYTES))
-        except (aiohttp.ClientError, OSError) as error:
+            status, head, body = await exchange.perform(self._multi)
+        except ExchangeFailed as error:
             raise self._failure(error, root) from None
+        return Arrived(status, ResponseHeaders(head), body)
 
-    def _url(self, root: str, path: str) -> URL:
-        return self._urls.setdefault((root, path), URL(root + path))
+    def _url(self, root: str, path: str) -> str:
+        """Return an address as it is sent (a host outside of ASCII in its encoded form)."""
+        url = self._urls.get((root, path))
+        if url is None:
+            url = self._urls[root, path] = str(URL(root + path))
+        return url
 
-    def _proxy(self, root: str) -> str | None:
-        """Return the proxy that the environment names for an address.
-
-        Looked up once: aiohttp's ``trust_env`` does so, and reads ``~/.netrc``, for every request.
-        """
-        if root not in self._proxies:
+    def _proxy(self, root: str) -> str:
+        """Return the proxy that the environment names for an address; empty for none."""
+        if not self._through_proxy:
+            return ""
+        proxy = self._proxies.get(root)
+        if proxy is None:
             parts = urlsplit(root)
             bypass = parts.hostname is None or proxy_bypass(parts.hostname)
-            self._proxies[root] = None if bypass else getproxies().get(parts.scheme)
-        return self._proxies[root]
+            proxy = self._proxies[root] = "" if bypass else getproxies().get(parts.scheme, "")
+        return proxy
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            raise RuntimeError("the adapter is not open")
-        return self._session
-
-    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
-        return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_S, seconds / 2))
-
-    def _failure(self, error: aiohttp.ClientError | OSError, root: str) -> RequestFailure:
-        kind, billed = fault_meaning(error)
-        if kind is FailureKind.TIMEOUT:
-            return self._faults.make(kind, f"No answer from {root} within {self._timeout_s:g} s", maybe_billed=billed)
-        if kind is FailureKind.UNREACHABLE:
-            return self._faults.make(kind, f"{root} can't be reached ({_reason(error)}); is the server running there?")
-        what = f"The connection to {root} failed: {type(error).__name__}: {error}"
-        return self._faults.make(kind, what, maybe_billed=billed)
-
-
-def fault_meaning(error: aiohttp.ClientError | OSError) -> tuple[FailureKind, bool]:
-    """Return what a fault of the transport means, and whether the endpoint may have done the work."""
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return FailureKind.UNREACHABLE, False
-    if isinstance(error, TimeoutError):
-        return FailureKind.TIMEOUT, True
-    if isinstance(error, aiohttp.ClientConnectorError):
-        # Out of file descriptors or ports: the fault is here, and passes.
-        here = getattr(error, "errno", None) in _NO_RESOURCES
-        return (FailureKind.TRANSIENT if here else FailureKind.UNREACHABLE), False
-    return FailureKind.TRANSIENT, True
-
-
-def _reason(error: aiohttp.ClientError | OSError) -> str:
-    """Return why a connection failed, in the operating system's words where it has any."""
-    number = getattr(error, "errno", None)
-    return os.strerror(number).lower() if isinstance(number, int) and number > 0 else str(error)
-
-
-async def _some(response: aiohttp.ClientResponse, most: int = 2 * BODY_BYTES) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in response.content.iter_any():
-        pieces.append(piece)
-        size += len(piece)
-        if size >= most:
-            response.close()
-            break
-    return b"".join(pieces)[:most]
+    def _failure(self, error: ExchangeFailed, root: str) -> RequestFailure:
+        """Return what a fault of the transport means; once a request has left, the endpoint may have done the work."""
+        if not error.sent:
+            # Out of file descriptors or ports: the fault is here, and passes.
+            here = error.os_error in NO_RESOURCES
+            kind = FailureKind.TRANSIENT if here else FailureKind.UNREACHABLE
+            why = os.strerror(error.os_error).lower() if error.os_error else error.text
+            hint = "" if here else "; is the server running there?"
+            return self._faults.make(kind, f"{root} can't be reached ({why}){hint}")
+        if error.timed_out:
+            what = f"No answer from {root} within {self._timeout_s:g} s"
+            return self._faults.make(FailureKind.TIMEOUT, what, maybe_billed=True)
+        what = f"The connection to {root} failed: {error.text}"
+        return self._faults.make(FailureKind.TRANSIENT, what, maybe_billed=True)

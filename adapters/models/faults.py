@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from hatevolution.adapters.redact import Redactor
     from hatevolution.configs.schema import ModelConfig
 
-__all__ = ["BODY_BYTES", "Arrived", "ErrorBody", "Faults", "printable", "read_error"]
+__all__ = ["BODY_BYTES", "NO_RESOURCES", "Arrived", "ErrorBody", "Faults", "printable", "read_error"]
 
 BODY_BYTES = 64 * 1024
 """Most of an error's body that is kept, in UTF-8."""
+NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""Errors of the operating system that are this machine's, not an endpoint's."""
 _MESSAGE_CHARACTERS = 400
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 

@@ -1,22 +1,47 @@
-"""What response headers say about waiting: ``Retry-After``, ``retry-after-ms``, ``x-ratelimit-*``."""
+"""Response headers, and what they say about waiting: ``Retry-After``, ``retry-after-ms``, ``x-ratelimit-*``."""
 
 from __future__ import annotations
 
 import math
 import re
 import time
+from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
 
 from hatevolution.domain import RateWindow
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["parse_duration", "rate_window", "retry_after_s", "server_time"]
+__all__ = ["ResponseHeaders", "parse_duration", "rate_window", "retry_after_s", "server_time"]
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d{1,15}(?:\.\d{0,15})?|\.\d{1,15})(ns|us|µs|μs|ms|s|m|h)")
+
+
+class ResponseHeaders(Mapping[str, str]):
+    """Headers by names whose case does not matter; of a name that stands there twice, the first.
+
+    They are looked through when they are asked for: of most answers one is wanted, or none.
+
+    Args:
+        lines: As they came; those that are no headers (a status line, the empty one at the end) are none.
+    """
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self._lines = lines
+
+    def __getitem__(self, name: str) -> str:
+        wanted = name.lower().encode("utf-8", "surrogatepass") + b":"
+        size = len(wanted)
+        for line in self._lines:
+            if line[:size].lower() == wanted:
+                return line[size:].strip().decode("utf-8", "surrogateescape")
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        names = (line.partition(b":")[0].decode("utf-8", "surrogateescape") for line in self._lines if b":" in line)
+        return iter(dict.fromkeys(name.lower() for name in names))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def parse_duration(text: str) -> float | None:

@@ -14,8 +14,7 @@ import aiohttp
 import httpx2
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAioHttpClient
 
-from hatevolution.adapters.models.channel import fault_meaning
-from hatevolution.adapters.models.faults import Arrived
+from hatevolution.adapters.models.faults import NO_RESOURCES, Arrived
 from hatevolution.errors import FailureKind
 
 if TYPE_CHECKING:
@@ -125,8 +124,21 @@ def _meaning(error: APIConnectionError | TimeoutError) -> tuple[FailureKind, boo
         # Over aiohttp the package calls a connection that the server dropped a connect timeout (and says so on top of
         # aiohttp's own error); but such a request had been sent, and may be billed.
         if isinstance(cause, (aiohttp.ClientError, OSError)):
-            return fault_meaning(cause)
+            return _fault_meaning(cause)
         cause = cause.__cause__
     if isinstance(error.__cause__, (httpx2.ConnectError, httpx2.ConnectTimeout)):
         return FailureKind.UNREACHABLE, False
     return (FailureKind.TIMEOUT if isinstance(error, APITimeoutError) else FailureKind.TRANSIENT), True
+
+
+def _fault_meaning(error: aiohttp.ClientError | OSError) -> tuple[FailureKind, bool]:
+    """Return what a fault of aiohttp, under the package, means, and whether the endpoint may have done the work."""
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return FailureKind.UNREACHABLE, False
+    if isinstance(error, TimeoutError):
+        return FailureKind.TIMEOUT, True
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # Out of file descriptors or ports: the fault is here, and passes.
+        here = getattr(error, "errno", None) in NO_RESOURCES
+        return (FailureKind.TRANSIENT if here else FailureKind.UNREACHABLE), False
+    return FailureKind.TRANSIENT, True

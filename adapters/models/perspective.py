@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from hatevolution.adapters.models.channel import AiohttpChannel
+from hatevolution.adapters.models.channel import Channel
 from hatevolution.adapters.models.faults import Arrived, ErrorBody, Faults
 from hatevolution.adapters.models.headers import server_time
 from hatevolution.adapters.models.perspective_service import DEFAULT_URL, PerspectiveService
@@ -120,7 +120,7 @@ class Perspective:
         self._redactor = secrets.redactor(model, DEFAULT_KEY)
         self._faults = Faults(model, self._redactor)
         key = secrets.api_key(model, DEFAULT_KEY)
-        self._channel = AiohttpChannel(
+        self._channel = Channel(
             self._faults,
             timeout_s=model.endpoint.timeout_s,
             headers={} if key is None else {"X-Goog-Api-Key": key},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hatevolution.adapters.models.channel import AiohttpChannel
+from hatevolution.adapters.models.channel import Channel
 from hatevolution.adapters.models.faults import Arrived, ErrorBody, Faults, read_error
 from hatevolution.adapters.models.said import Said
 from hatevolution.adapters.models.settings import base_urls
@@ -80,7 +80,7 @@ class VllmAdapter:
         self._redactor = secrets.redactor(model)
         self._faults = Faults(model, self._redactor)
         key = secrets.api_key(model)
-        self._channel = AiohttpChannel(
+        self._channel = Channel(
             self._faults,
             timeout_s=model.endpoint.timeout_s,
             headers={} if key is None else {"Authorization": f"Bearer {key}"},

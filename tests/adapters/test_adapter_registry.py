@@ -164,7 +164,7 @@ def test_the_projects_own_missing_module_is_no_missing_package() -> None:
 
 
 def test_the_registry_imports_no_client_library() -> None:
-    heavy = "{'aiohttp', 'openai', 'googleapiclient', 'profanity_check', 'sklearn', 'numpy'}"
+    heavy = "{'aiohttp', 'openai', 'pycurl', 'googleapiclient', 'profanity_check', 'sklearn', 'numpy'}"
     code = f"import sys, hatevolution.adapters.registry; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

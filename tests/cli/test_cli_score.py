@@ -375,7 +375,7 @@ def test_a_store_is_scored_by_the_base_install_alone(made: Made) -> None:
     code = f"""
 import sys
 for name in ("pyarrow", "pandas", "sklearn", "statsmodels", "matplotlib", "openpyxl", "openai", "googleapiclient",
-             "aiohttp", "vllm", "pytest", "hypothesis"):
+             "aiohttp", "pycurl", "vllm", "pytest", "hypothesis"):
     sys.modules[name] = None
 import socket
 def refuse(*args, **more):

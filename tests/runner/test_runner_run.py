@@ -226,12 +226,13 @@ def test_a_storm_of_rate_limits_is_one_pause(project: Project, vllm: FakeVllm) -
     vllm.fail(
         Fault(status=429, headers={"Retry-After": "1"}, body={"error": {"message": "slow", "code": 429}}), times=8
     )
+    vllm.latency_s = 0.2
     project.vllm(vllm.base_url)
     assert project.run().exit_code == 0
     assert dict(project.rows("SELECT kind, count(*) FROM failures GROUP BY 1")) == {"rate_limit": 8}
     assert times[8] - times[7] > 0.9
     assert max(times[:8]) - times[0] < 0.9
-    assert len([at for at in times[8:] if at < times[8] + 0.002]) <= 4 + 1  # half of eight, and one that was quick
+    assert len([at for at in times[8:] if at < times[8] + 0.19]) <= 4  # half of eight, before the first of them answers
 
 
 # -- what stops ------------------------------------------------------------------------------------------------------
