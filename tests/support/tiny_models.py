@@ -2,13 +2,15 @@
 
     python tests/support/tiny_models.py KIND FOLDER [--size small]
 
-KIND is ``t5``, ``mt5``, ``roberta`` or ``llama``. The tokenisers are trained on the sentences below. The weights are
+KIND is ``t5``, ``mt5``, ``roberta`` or ``llama``. The tokenisers are trained on the sentences below; an encoder-decoder
+of size ``small`` has the words themselves, so that a prompt has about as many tokens as T5 would give it. Weights are
 drawn from a fixed seed and scaled so that the answers differ between prompts, and some of them end by themselves.
 """
 
 from __future__ import annotations
 
 import argparse
+import string
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +20,12 @@ WORDS = (
     "Classify the input text as 'respectful' or 'toxic'. Input text: Answer: good morning dear neighbours bake bread "
     "on sunday and the cat sleeps under an old table while rain falls softly people who never say thank you annoy me "
     "nobody likes cold soup you are kind what a silly idea this new word is strange my phone is slow today"
+)
+
+
+MORE_WORDS = (
+    "neighbour never says song makes smile friend she he it is so on you people rain slow today table under likes text "
+    "not all have with this they from one by words were but what some we can out other there when use your how each"
 )
 
 
@@ -42,6 +50,26 @@ def unigram(vocab: int) -> Any:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", special_tokens=[("</s>", tokenizer.token_to_id("</s>"))]
     )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512
+    )
+
+
+def words() -> Any:
+    """The same kind with whole words in it: of plain English, three to four characters a token, as T5's own has."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    known = [word.strip(string.punctuation) for word in (WORDS + " " + MORE_WORDS).split()]
+    pieces = dict.fromkeys(mark + word for mark in ("▁", "") for word in known)
+    letters = ["▁", *string.ascii_letters, *string.digits, *string.punctuation]
+    vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    vocabulary += [(piece, -5.0) for piece in pieces if len(piece) > 1] + [(letter, -12.0) for letter in letters]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512
     )
@@ -86,7 +114,7 @@ def mt5(size: str) -> tuple[Any, Any]:
 def _encoder_decoder(kind: str, size: str) -> tuple[Any, Any]:
     from transformers import MT5Config, MT5ForConditionalGeneration, T5Config, T5ForConditionalGeneration
 
-    tokenizer = unigram(400)
+    tokenizer = words() if size == "small" else unigram(400)
     config_class, model_class = (
         (T5Config, T5ForConditionalGeneration) if kind == "t5" else (MT5Config, MT5ForConditionalGeneration)
     )
