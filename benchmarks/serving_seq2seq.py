@@ -65,9 +65,8 @@ def main() -> int:
         assert bare.stdout is not None
         print(f"tokens\n{json.dumps(prompts)}", file=bare.stdin, flush=True)
         tokens = json.loads(bare.stdout.readline())
-        print(
-            f"{sum(tokens) / len(tokens):.0f} tokens a prompt, {sum(map(len, prompts)) / sum(tokens):.1f} characters each"
-        )
+        each = sum(map(len, prompts)) / sum(tokens)
+        print(f"{sum(tokens) / len(tokens):.0f} tokens a prompt, of {each:.1f} characters")
 
         config = model(
             "seq2seq", weights, prompt="paper-open", decoding={"max_tokens": NEW, "temperature": 0.0},
