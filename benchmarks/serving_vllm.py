@@ -30,7 +30,7 @@ from hatevolution.runner.run import RunOptions, execute
 if TYPE_CHECKING:
     from hatevolution.configs.schema import ModelConfig
 
-COUNT, TOKENS, IN_FLIGHT, ROUNDS = 192, 8, 32, 3
+COUNT, TOKENS, IN_FLIGHT, ROUNDS = 96, 8, 32, 3
 
 BENCH = """
 import argparse
