@@ -190,6 +190,33 @@ def test_a_response_without_an_answer_comes_along_once(tmp_path: Path) -> None:
     assert rows(tmp_path / "all.db", "SELECT body FROM responses") == rows(made.path, "SELECT body FROM responses")
 
 
+def test_a_response_that_a_fault_has_doubled_takes_no_answer_along(tmp_path: Path) -> None:
+    """Two answers of one response in the source, of two like it in the destination: only one of those can be it."""
+    made = shard(tmp_path, "a", 0, 4)
+    merge_stores([made.path], tmp_path / "all.db")
+    with closing(sqlite3.connect(tmp_path / "all.db")) as connection, connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(f"INSERT INTO responses SELECT 2, {', '.join(tables.RESPONSES)} FROM responses")
+        connection.execute("UPDATE predictions SET response = 2 WHERE sentence IN ('s2', 's3')")
+        for _, statement in triggers:
+            connection.execute(statement)
+    before = content(tmp_path / "all.db")
+    report = merge_stores([made.path], tmp_path / "all.db")
+    (merged,) = report.sources
+    assert (merged.responses, merged.answers, merged.conflicts) == (0, 0, 0)
+    assert (merged.agreeing, merged.kept_apart) == (2, 2)
+    after = content(tmp_path / "all.db")
+    assert after["answers"] == before["answers"]
+    assert rows(tmp_path / "all.db", "SELECT sentence, agrees, response FROM second_answers ORDER BY 1") == [
+        ("s2", 1, 1),
+        ("s3", 1, 1),
+    ]
+    merge_stores([made.path], tmp_path / "all.db")
+    assert content(tmp_path / "all.db") == after
+
+
 def test_a_source_keeps_its_bytes_and_is_left_alone(tmp_path: Path) -> None:
     made = shard(tmp_path, "a", 0, 9)
     before = made.path.read_bytes()
