@@ -35,6 +35,8 @@ _TOO_LONG_TEXT = re.compile(
 class _Card(msgspec.Struct):
     id: str
     max_model_len: int | None = None
+    root: str | None = None
+    """Path or id of the weights behind the name (of a snapshot's path the commit is a part), and their revision."""
 
 
 class _Models(msgspec.Struct):
@@ -86,6 +88,8 @@ class VllmAdapter:
             headers={} if key is None else {"Authorization": f"Bearer {key}"},
         )
         self._windows: dict[str, int | None] = {}
+        self._weights: dict[str, str] = {}
+        """Base URL -> what stood behind the model's name when it was first probed."""
 
     @property
     def base_urls(self) -> tuple[str, ...]:
@@ -109,7 +113,8 @@ class VllmAdapter:
         """Ask ``/health``, ``/v1/models`` and ``/version``.
 
         Raises:
-            RequestFailure: The server is unreachable or unhealthy, refuses the key, or serves another model.
+            RequestFailure: The server is unreachable or unhealthy, refuses the key, serves another model, or has other
+                weights under its name than at an earlier probe.
         """
         root = self._roots[base_url]
         health = await self._channel.get(root, "/health")
@@ -128,8 +133,20 @@ class VllmAdapter:
                 f"{root} does not serve {self._model.model!r} but {', '.join(map(repr, cards)) or 'nothing'}",
                 arrived,
             )
-        self._windows[base_url] = cards[self._model.model].max_model_len
+        card = cards[self._model.model]
+        self._check_weights(base_url, card, arrived)
+        self._windows[base_url] = card.max_model_len
         return Served(tuple(cards), await self._version(root))
+
+    def _check_weights(self, base_url: str, card: _Card, arrived: Arrived) -> None:
+        before = self._weights.setdefault(base_url, card.root) if card.root else None
+        if before is not None and before != card.root:
+            raise self._faults.make(
+                FailureKind.WRONG_MODEL,
+                f"{base_url} has other weights under the name {self._model.model!r} than when this run first saw it: "
+                f"{card.root!r}, not {before!r}",
+                arrived,
+            )
 
     async def _version(self, root: str) -> str | None:
         arrived = await self._channel.get(root, "/version")

@@ -124,7 +124,7 @@ def make_server(options: Options) -> LitServer:
             "id": name,
             "object": "model",
             "owned_by": "hatevolution",
-            "root": options.model,
+            "root": options.model if options.revision is None else f"{options.model}@{options.revision}",
             "max_model_len": options.max_model_len,
         }
         return {"object": "list", "data": [card]}

@@ -279,6 +279,22 @@ async def test_another_model_is_served() -> None:
         assert caught.value.kind is K.WRONG_MODEL
 
 
+async def test_other_weights_under_the_same_name() -> None:
+    """A server that comes back as another revision would give this name answers of two models."""
+    async with FakeVllm() as server, opened(configured(server), PROMPT) as adapter:
+        server.root_of_weights = None  # another server of this format may not say
+        await adapter.probe(server.base_url)
+        for root in ("/hub/snapshots/abc", "/hub/snapshots/abc"):
+            server.root_of_weights = root
+            await adapter.probe(server.base_url)
+        server.root_of_weights = "/hub/snapshots/def"
+        with pytest.raises(RequestFailure, match="'/hub/snapshots/def', not '/hub/snapshots/abc'") as caught:
+            await adapter.probe(server.base_url)
+        assert caught.value.kind is K.WRONG_MODEL
+        server.root_of_weights = "/hub/snapshots/abc"
+        await adapter.probe(server.base_url)
+
+
 async def test_an_unhealthy_server() -> None:
     async with FakeVllm() as server, opened(configured(server), PROMPT) as adapter:
         server.healthy = False

@@ -63,6 +63,7 @@ class FakeVllm(FakeServer):
         self.max_queued = max_queued
         self.finish_reason = finish_reason
         self.healthy = True
+        self.root_of_weights: str | None = self.model
 
     def routes(self) -> list[web.RouteDef]:
         pooling = self.runner == "pooling"
@@ -94,7 +95,7 @@ class FakeVllm(FakeServer):
             "id": self.model,
             "object": "model",
             "owned_by": "vllm",
-            "root": self.model,
+            "root": self.root_of_weights,
             "max_model_len": self.max_model_len,
         }
         return refused or web.json_response({"object": "list", "data": [card]})
