@@ -9,6 +9,7 @@ import datetime as dt  # noqa: TC003 - msgspec resolves the annotation at run ti
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr
 
 __all__ = [
     "IN_PROCESS",
@@ -38,6 +39,18 @@ AdapterKind = Literal[
 IN_PROCESS: Final = "in-process"
 """The base URL of models that run inside this program."""
 MODEL_NAME_LENGTH: Final = 200
+
+_PARSERS: Final[dict[str, str]] = {
+    "vllm-classify": "class-label",
+    "openai-moderation": "paper-flagged",
+    "perspective": "paper-threshold",
+    "embedded": "paper-exact",
+}
+"""What reads the answers of a model whose file names no parser, where it gives scores or one fixed word."""
+_TEXT_PARSER: Final = "lenient"
+"""The same of models that write text: a published rule would take every answer that is not letter-perfect for none."""
+_SCORED: Final = "alt-profanity-check"
+"""The embedded model that gives a score, and no word."""
 
 PositiveInt = Annotated[int, Meta(ge=1)]
 Rate = Annotated[float, Meta(ge=0.001, le=1e9)]
@@ -161,8 +174,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """How tables name it; None: its name."""
     prompt: str | None = None
     """Name in configs/prompts, or a path relative to the model's file; None sends the bare sentence."""
-    parser: str = "paper-exact"
-    """The analysis' default parse policy for this model; not part of the fingerprint."""
+    parser: Annotated[str, Meta(min_length=1)] = ""
+    """The analysis' default parse policy for this model; not part of the fingerprint. Left out, one that reads what the
+    adapter gives takes its place: it is never empty."""
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """For classifiers: which of its class names mean ``toxic`` and which ``respectful``. Used by the analysis alone."""
     composite: str | None = None
@@ -177,6 +191,16 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     retired: Retirement | None = None
     options: dict[str, bool | int | float | str | list[str]] = field(default_factory=dict)
     """What only this kind of adapter knows (see its documentation). Part of the fingerprint."""
+
+    def __post_init__(self) -> None:
+        """Put a parser where none was named."""
+        if not self.parser:
+            force_setattr(self, "parser", self._fitting_parser())
+
+    def _fitting_parser(self) -> str:
+        if self.adapter == "embedded" and self.model == _SCORED:
+            return "paper-threshold"
+        return _PARSERS.get(self.adapter, _TEXT_PARSER)
 
     @property
     def label(self) -> str:

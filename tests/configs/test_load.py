@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hatevolution.analysis.parsers import policy
 from hatevolution.configs.fingerprint import differences, fingerprint, specification
 from hatevolution.configs.load import find, load_experiment, load_model, load_toml
 from hatevolution.configs.prompts import Prompt, load_prompt
@@ -169,6 +170,37 @@ def test_what_changes_answers_changes_the_fingerprint_and_what_does_not_does_not
     assert differences(stored, specification(model, None)) == [
         f"prompt: {fingerprintable(stored['prompt'])} -> null",
     ]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "served", "parser", "reads"),
+    [
+        ("vllm-completions", "org/name", "lenient", "text"),
+        ("vllm-chat", "org/name", "lenient", "text"),
+        ("seq2seq", "org/name", "lenient", "text"),
+        ("openai-chat", "gpt-x", "lenient", "text"),
+        ("scripted", "anything", "lenient", "text"),
+        ("vllm-classify", "org/name", "class-label", "classifier"),
+        ("openai-moderation", "omni", "paper-flagged", "classifier"),
+        ("perspective", "TOXICITY", "paper-threshold", "classifier"),
+        ("embedded", "alt-profanity-check", "paper-threshold", "classifier"),
+        ("embedded", "always-toxic", "paper-exact", "text"),
+    ],
+)
+def test_a_parser_that_is_left_out_reads_what_the_adapter_gives(
+    tmp_path: Path, adapter: str, served: str, parser: str, reads: str
+) -> None:
+    text = f'name = "mine"\nadapter = "{adapter}"\nmodel = "{served}"\n'
+    model, _ = load_model(str(write(tmp_path, text)))
+    assert (model.parser, policy(model.parser).reads) == (parser, reads)
+    named, _ = load_model(str(write(tmp_path, text + 'parser = "strict"\n', "named.toml")))
+    assert named.parser == "strict"
+    assert fingerprint(specification(named, None)) == fingerprint(specification(model, None))
+
+
+def test_a_parser_without_a_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="parser"):
+        load_model(str(write(tmp_path, 'parser = ""\n' + MODEL)))
 
 
 def fingerprintable(value: object) -> str:
