@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
-from hatevolution.analysis.audit.rules import KINDS
+from hatevolution.analysis.audit.terminal_tables import agreement_table, kinds_tables
 from hatevolution.inert import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from hatevolution.analysis.audit.comparing import Disagreement, TwoReadings
-    from hatevolution.analysis.audit.kinds import KindCount
     from hatevolution.analysis.audit.pairs import PairRow
     from hatevolution.analysis.audit.records import AnswerRow
     from hatevolution.analysis.audit.views import Page, ViewName
     from hatevolution.analysis.audit.words import Piece
 
-__all__ = ["render"]
+__all__ = ["agreement_table", "render"]
 
 _NAME: Final = 80
 _NOTHING: Final = "(no text)"
 _COLOURS: Final = {"toxic": "red", "respectful": "green", "invalid": "yellow", "ambiguous": "yellow"}
 
 
-def render(name: ViewName, page: Page, cut: int) -> Iterator[RenderableType]:
+def render(name: ViewName, page: Page, cut: int, console: Console) -> Iterator[RenderableType]:
     """Yield what to print for a page.
 
     Args:
         name: Of the view.
         page: Its rows.
         cut: Characters of a sentence or answer that are shown; the number of those left out is told.
+        console: Where it will be printed.
     """
     if name == "kinds":
-        yield from _kinds(page.rows, cut)
+        yield from kinds_tables(page.rows, cut, console)
         return
     show = {"answers": _answer, "pairs": _pair, "disagreements": _disagreement, "differ": _readings}[name]
     for number, row in enumerate(page.rows, page.first):
@@ -129,33 +127,3 @@ def _readings(row: TwoReadings, number: int, cut: int) -> list[Text]:
         f"{one_line(row.second_policy, _NAME)}: {row.second_outcome}"
     )
     return [head, _said("sentence", answer.text, cut), _said("answer", answer.raw_text, cut), *_scores(answer, cut)]
-
-
-def _kinds(rows: Sequence[KindCount], cut: int) -> Iterator[RenderableType]:
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("Model", overflow="fold")
-    table.add_column("Data set", overflow="fold")
-    table.add_column("Kind", no_wrap=True)
-    for name in ("Answers", "% of all", "Of this kind"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("Example", overflow="fold", ratio=1)
-    last: tuple[Any, Any] = (None, None)
-    for row in rows:
-        cell = (row.model, row.dataset)
-        names = ("", "") if cell == last else tuple(one_line(name, _NAME) for name in cell)
-        last = cell
-        share = f"{100 * row.primary / row.answered:.2f}" if row.answered else "-"
-        example = row.examples[0].raw_text or _NOTHING if row.examples else ""
-        shown = Text(one_line(example, min(cut, 120)))
-        table.add_row(Text(names[0]), Text(names[1]), row.kind, str(row.primary), share, str(row.of_kind), shown)
-    yield table
-    found = {row.kind for row in rows}
-    legend = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
-    for kind in KINDS:
-        if kind.name in found:
-            legend.add_row(kind.identity, kind.description)
-    yield legend
-    yield Text(
-        "Answers: by the first kind of each, in this order. Of this kind: with those that are of an earlier kind too.",
-        style="dim",
-    )

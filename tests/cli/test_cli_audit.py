@@ -73,7 +73,7 @@ def test_pairs_have_a_total(made: Made, run: Any, tmp_path: Path, more: list[obj
     out = run("--store", made.path, "--pairs", "--page-size", 2, *more)[1]
     assert run("--store", made.path, "--pairs", *more, "--export", tmp_path / "x.jsonl")[0] == 0
     rows = len((tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines())
-    assert rows > 2 and out.endswith(f"1 to 2 of {rows} pairs. Next: --page 2\n")
+    assert rows > 2 and out.endswith(f"1 to 2 of {rows} rows, one for each pair and model. Next: --page 2\n")
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,22 @@ def test_tokens_of_a_list_are_not_those_of_a_sentence(tmp_path: Path, run: Any) 
 
 def test_nothing_found(made: Made, run: Any) -> None:
     assert run("--store", made.path, "--kind", "refusal")[1] == "No broken answers, read by the policy paper.\n"
+    assert run("--store", made.path, "--kind", "refusal", "--kinds")[1] == "No broken answers.\n"
+    assert run("--store", made.path, "--search", "nowhere", "--pairs")[1] == "No pairs.\n"
+
+
+def test_what_is_counted_is_told_in_words(made: Made, run: Any, tmp_path: Path) -> None:
+    found = json.loads(run("--store", made.path, "--kinds", "--json")[1])
+    out = run("--store", made.path, "--kinds")[1]
+    total = len(found["rows"])
+    assert total > 1 and out.endswith(f"1 to {total} of {total} rows, one for each model, data set and kind.\n")
+    maker = Maker(tmp_path / "one.db")
+    maker.dataset("plain", [MadeSentence(id="a")])
+    maker.model("m")
+    maker.answers("m", "plain", ["invalid"])
+    path = maker.done().path
+    assert run("--store", path)[1].endswith("\n1 of 1 broken answer, read by the policy paper.\n")
+    assert run("--store", path, "--kinds")[1].endswith("\n1 of 1 row, of a kind.\n")
 
 
 def test_one_json_document(made: Made, run: Any) -> None:

@@ -124,10 +124,9 @@ def _compare(store: Path, sample: SampleRecord, who: str, more: list[str], *, as
 
 
 def _print(found: list[Agreement], sample: SampleRecord, who: str, drawn: int, judged: int, undecided: int) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
+    from hatevolution.analysis.audit.terminal import agreement_table
     from hatevolution.inert import one_line
 
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
@@ -138,24 +137,7 @@ def _print(found: list[Agreement], sample: SampleRecord, who: str, drawn: int, j
     if judged == undecided:
         console.print("Nothing to compare yet.")
         return
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("Policy", overflow="fold")
-    for name in ("Judged", "Agree", "%", "95 % interval", "Label lost", "Label invented", "Reversed"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for item in found:
-        if item.share is not None:
-            share = item.share
-            table.add_row(
-                one_line(item.policy, 80),
-                str(item.judged),
-                str(item.agreed),
-                f"{100 * share.value:.1f}",
-                f"{100 * share.low:.1f} to {100 * share.high:.1f}",
-                str(item.lost),
-                str(item.invented),
-                str(item.reversed),
-            )
-    console.print(table)
+    console.print(agreement_table(found, console))
     filters = {key: value for key, value in sample.filters.items() if key not in ("parser", "statuses")}
     if filters != {"parsed": "any"}:
         console.print(f"These shares are of the answers with {one_line(json.dumps(filters))} alone.")

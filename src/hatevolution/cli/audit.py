@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _CHANGES = ("flip", "hallucination", "recovery", "both-broken", "same", "incomplete")  # analysis.audit.pairs.CHANGES
+_NOTHING = {"kinds": "broken answers", "pairs": "pairs"}
 
 
 @click.group(name="audit", invoke_without_command=True)
@@ -150,7 +151,7 @@ def _print(view: View, page: Page, selection: Selection, cut: int) -> None:
         color_system="auto" if terminal and not real.no_color else None,
         width=real.width if terminal else 200,
     )
-    for renderable in render(view.name, page, cut):
+    for renderable in render(view.name, page, cut, console):
         console.print(renderable, soft_wrap=not terminal and view.name != "kinds")
     text = console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -167,20 +168,22 @@ def _print(view: View, page: Page, selection: Selection, cut: int) -> None:
 
 
 def _footer(view: View, page: Page, selection: Selection) -> str:
+    one = bool(page.rows) and page.total == 1
     what = {
-        "answers": f"answers, read by the policy {selection.parser}",
-        "kinds": "kinds of broken answers in all cells",
-        "pairs": "pairs",
-        "disagreements": "sentences that models label differently",
-        "differ": "answers that the two policies read differently",
+        "answers": f"{'answer' if one else 'answers'}, read by the policy {selection.parser}",
+        "kinds": "row, of a kind" if one else "rows, one for each model, data set and kind",
+        "pairs": "row, of a pair and a model" if one else "rows, one for each pair and model",
+        "disagreements": f"{'sentence' if one else 'sentences'} that models label differently",
+        "differ": f"{'answer' if one else 'answers'} that the two policies read differently",
     }[view.name]
     if view.name == "answers" and selection.outcomes is not None:
         what = f"{selection.parsed} {what}" if selection.kinds is None else f"broken {what}"
     if not page.rows:
-        return f"No {what}."
+        return f"No {_NOTHING.get(view.name, what)}."
     last = page.first + len(page.rows) - 1
+    rows = "1" if one else f"{page.first} to {last}"
     more = f" Next: --page {page.number + 1}" if page.more else ""
-    return f"{page.first} to {last} of {page.total} {what}.{more}"
+    return f"{rows} of {page.total} {what}.{more}"
 
 
 from hatevolution.cli._audit_label import label  # noqa: E402 - a subcommand of this very group
