@@ -72,4 +72,9 @@ class Redactor:
 
 def _spellings(values: Iterable[str]) -> set[str]:
     known = {value.strip() for value in values if len(value.strip()) >= _SHORTEST}
-    return {form for value in known for form in (value, quote(value, safe=""), json.dumps(value)[1:-1])}
+    # A variable of the environment may hold any bytes; those that are no UTF-8 stand there as surrogates.
+    return {
+        form
+        for value in known
+        for form in (value, quote(value, safe="", errors="surrogateescape"), json.dumps(value)[1:-1])
+    }

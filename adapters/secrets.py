@@ -59,6 +59,10 @@ class Secrets:
                     f"The environment variable {name} holds a line break or another control character in the middle; "
                     f"an API key has none."
                 )
+            if any("\ud800" <= character <= "\udfff" for character in key):
+                raise ConfigError(
+                    f"The environment variable {name} holds bytes that are no UTF-8; an API key has none."
+                )
             return key
         if not self._required:
             return None

@@ -7,6 +7,8 @@ aiohttp (benchmarks/runner_throughput.py, design/adapters.md).
 from __future__ import annotations
 
 import os
+import secrets
+from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -17,11 +19,13 @@ from yarl import URL
 from hatevolution.adapters.models.exchange import Exchange, ExchangeFailed, Setup
 from hatevolution.adapters.models.faults import BODY_BYTES, NO_RESOURCES, Arrived
 from hatevolution.adapters.models.headers import ResponseHeaders
+from hatevolution.adapters.models.sockets import Sockets
 from hatevolution.errors import FailureKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hatevolution.adapters.models.exchange import Received
     from hatevolution.adapters.models.faults import Faults
     from hatevolution.errors import RequestFailure
 
@@ -30,6 +34,11 @@ __all__ = ["Channel"]
 _CONNECT_S = 10.0
 """A host that takes no connection for this long is not there."""
 _PROBE_S = 10.0
+_MOST_BYTES = 64 << 20
+"""Of a success, unpacked. The answers to thousands of sentences are smaller, and a broken server may never end."""
+_ERROR_BYTES = 2 * BODY_BYTES
+_SMALL_BYTES = 16 * BODY_BYTES
+"""Of a document in which a server describes itself."""
 _CONNECTIONS = 100_000
 """Connections that are kept; limits are the runner's, so this is none."""
 
@@ -42,19 +51,30 @@ class Channel:
         timeout_s: For one whole request, connection included.
         headers: Sent with every request (content type, key).
         through_proxy: True to obey the proxy variables of the environment, for endpoints out in the world.
+        tagged: True to send each request with an id of its own, for servers that put it into their answers (vLLM does):
+            an answer with the id of another request is then none, whatever went wrong on the way.
     """
 
     def __init__(
-        self, faults: Faults, *, timeout_s: float, headers: Mapping[str, str], through_proxy: bool = False
+        self,
+        faults: Faults,
+        *,
+        timeout_s: float,
+        headers: Mapping[str, str],
+        through_proxy: bool = False,
+        tagged: bool = False,
     ) -> None:
         self._faults = faults
         self._timeout_s = timeout_s
         self._setup = Setup({"Content-Type": "application/json", **headers}, min(_CONNECT_S, timeout_s / 2))
         self._through_proxy = through_proxy
         self._multi: pycurl.AsyncCurlMulti | None = None
+        self._sockets = Sockets()
         self._idle: list[Exchange] = []
         self._urls: dict[tuple[str, str], str] = {}
         self._proxies: dict[str, str] = {}
+        self._mark = f"hatevolution-{secrets.token_hex(6)}-".encode() if tagged else None
+        self._numbers = count(1)
 
     async def open(self) -> None:
         """Make the pool of connections."""
@@ -74,11 +94,19 @@ class Channel:
         Raises:
             RequestFailure: There was none.
         """
-        exchange = self._idle.pop() if self._idle else Exchange(self._setup)
+        exchange = self._idle.pop() if self._idle else Exchange(self._setup, self._sockets)
+        url, proxy = self._url(root, path), self._proxy(root)
+        tag = None if self._mark is None else b"%s%d" % (self._mark, next(self._numbers))
         # Faults hold what is wanted of an error body; nobody has to read a gigabyte of it.
-        exchange.prepare(self._url(root, path), self._proxy(root), self._timeout_s, body, most_of_error=2 * BODY_BYTES)
-        arrived = await self._perform(exchange, root)
+        exchange.prepare(url, proxy, self._timeout_s, body, most=_MOST_BYTES, most_of_error=_ERROR_BYTES, tag=tag)
+        received = await self._perform(exchange, root)
         self._idle.append(exchange)
+        arrived = Arrived(received.status, ResponseHeaders(received.head), received.body)
+        if received.cut and received.status == 200:
+            raise self._faults.malformed(arrived, f"it is longer than {_MOST_BYTES >> 20} MiB")
+        if self._mark is not None and tag is not None and _of_another(received.body, self._mark, tag):
+            exchange.distrust()
+            raise self._faults.malformed(arrived, "it answers another request")
         return arrived
 
     async def get(self, root: str, path: str) -> Arrived:
@@ -87,20 +115,21 @@ class Channel:
         Raises:
             RequestFailure: There was none.
         """
-        exchange = Exchange(self._setup)
+        exchange = Exchange(self._setup, self._sockets)
         timeout_s = min(_PROBE_S, self._timeout_s)
-        exchange.prepare(self._url(root, path), self._proxy(root), timeout_s, None, most=16 * BODY_BYTES)
-        return await self._perform(exchange, root)
+        url, proxy = self._url(root, path), self._proxy(root)
+        exchange.prepare(url, proxy, timeout_s, None, most=_SMALL_BYTES, most_of_error=_SMALL_BYTES)
+        received = await self._perform(exchange, root)
+        return Arrived(received.status, ResponseHeaders(received.head), received.body)
 
-    async def _perform(self, exchange: Exchange, root: str) -> Arrived:
+    async def _perform(self, exchange: Exchange, root: str) -> Received:
         """Send; an exchange that failed, or was cancelled, is not used again."""
         if self._multi is None:
             raise RuntimeError("the adapter is not open")
         try:
-            status, head, body = await exchange.perform(self._multi)
+            return await exchange.perform(self._multi)
         except ExchangeFailed as error:
             raise self._failure(error, root) from None
-        return Arrived(status, ResponseHeaders(head), body)
 
     def _url(self, root: str, path: str) -> str:
         """Return an address as it is sent (a host outside of ASCII in its encoded form)."""
@@ -134,3 +163,12 @@ class Channel:
             return self._faults.make(FailureKind.TIMEOUT, what, maybe_billed=True)
         what = f"The connection to {root} failed: {error.text}"
         return self._faults.make(FailureKind.TRANSIENT, what, maybe_billed=True)
+
+
+def _of_another(body: bytes, mark: bytes, tag: bytes) -> bool:
+    """Whether a body names a request of ours, and not this one."""
+    at = body.find(mark)
+    if at < 0:
+        return False
+    end = at + len(tag)
+    return body[at:end] != tag or body[end : end + 1].isdigit()

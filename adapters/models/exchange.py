@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pycurl
 
 import hatevolution
+from hatevolution.adapters.models.sockets import Ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from hatevolution.adapters.models.sockets import Sockets
 
 __all__ = ["Exchange", "ExchangeFailed", "Received", "Setup"]
 
@@ -20,6 +23,12 @@ _IDLE_S = 4
 _DNS_S = 300
 _KEEP_ALIVE_S = 60
 """A connection that has been silent for this long is asked whether its other end still stands."""
+_WORDS = {
+    pycurl.E_BAD_CONTENT_ENCODING: "its body can't be unpacked",
+    pycurl.E_SEND_FAIL_REWIND: "it was closed before an answer came",
+    100: "its header is too large",  # CURLE_TOO_LARGE
+}
+"""What libcurl says nothing of, or nothing that helps."""
 
 
 class Setup(NamedTuple):
@@ -37,6 +46,8 @@ class Received(NamedTuple):
     head: list[bytes]
     """The lines of its header, the status line first, as they came."""
     body: bytes
+    cut: bool
+    """Whether there was more of the body than was wanted."""
 
 
 class ExchangeFailed(Exception):
@@ -60,7 +71,13 @@ class ExchangeFailed(Exception):
 class Exchange:
     """An easy handle with its callbacks. One request at a time; after a failure it is of no more use."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, sockets: Sockets) -> None:
+        self._sockets = sockets
+        self._opened: list[int] = []
+        """Descriptors of the sockets that were made for this request."""
+        self._stale = False
+        """Whether the connection that it was to go through had died, or said something unasked."""
+        self._sending = False
         self._url = ""
         self._proxy: str | None = None
         self._timeout_s = 0.0
@@ -69,14 +86,17 @@ class Exchange:
         self._head: list[bytes] = []
         self._pieces: list[bytes] = []
         self._size = 0
-        self._most: int | None = None
-        self._most_of_error: int | None = None
+        self._most = self._most_of_error = 0
         self._cut = False
         self._begun = False
         """Whether the header has come whole."""
-        self._curl = _handle(setup)
+        self._headers = _headers(setup)
+        self._ends: Ends | None = None
+        self._curl = _handle(setup, self._headers)
         self._curl.setopt(pycurl.HEADERFUNCTION, self._line)
         self._curl.setopt(pycurl.WRITEFUNCTION, self._take)
+        self._curl.setopt(pycurl.SOCKOPTFUNCTION, self._socket)
+        self._curl.setopt(pycurl.PREREQFUNCTION, self._before)
 
     def prepare(
         self,
@@ -85,8 +105,9 @@ class Exchange:
         timeout_s: float,
         body: bytes | None,
         *,
-        most: int | None = None,
-        most_of_error: int | None = None,
+        most: int,
+        most_of_error: int,
+        tag: bytes | None = None,
     ) -> None:
         """Take up the next request.
 
@@ -95,10 +116,13 @@ class Exchange:
             proxy: Its proxy; empty for none.
             timeout_s: For all of it, in seconds.
             body: What to post; None to get.
-            most: Bytes of the response's body after which the rest is not read; None: all of it is.
+            most: Bytes of the response's body, unpacked, after which the rest is not read.
             most_of_error: The same, where the status is not 200.
+            tag: What this request is to be known by, sent as ``X-Request-Id``.
         """
         curl = self._curl
+        if tag is not None:
+            curl.setopt(pycurl.HTTPHEADER, [*self._headers, b"X-Request-Id: " + tag])
         # Setting an option again costs as much as setting it once.
         if url != self._url:
             curl.setopt(pycurl.URL, url)
@@ -115,9 +139,12 @@ class Exchange:
             curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
             self._body = body
         self._most, self._most_of_error = most, most_of_error
+
+    def _begin(self) -> None:
         self._given = self._size = 0
-        self._cut = self._begun = False
+        self._cut = self._begun = self._stale = self._sending = False
         self._head, self._pieces = [], []
+        self._opened.clear()
 
     def _will_post(self) -> None:
         """Prepare the handle for bodies.
@@ -138,23 +165,31 @@ class Exchange:
             ExchangeFailed: There was none, or only a part of one.
         """
         curl = self._curl
-        try:
-            await multi.add_handle(curl)
-        except pycurl.error as error:
-            if not self._cut:
-                raise self._failed(error) from None
+        while True:
+            self._begin()
+            try:
+                await multi.add_handle(curl)
+            except pycurl.error as error:
+                if self._stale:  # nothing was sent, and libcurl has closed that connection: the next one
+                    continue
+                if not self._cut:
+                    raise self._failed(error) from None
+            break
         if not self._begun:  # libcurl takes a connection that closes in the middle of it for its end
             raise ExchangeFailed("the header of the response broke off", sent=True, timed_out=False, os_error=0)
-        return Received(curl.getinfo(pycurl.RESPONSE_CODE), self._head, b"".join(self._pieces))
+        return Received(curl.getinfo(pycurl.RESPONSE_CODE), self._head, b"".join(self._pieces), self._cut)
+
+    def distrust(self) -> None:
+        """Send nothing more over the connection that the last request went through."""
+        if self._ends is not None:
+            self._sockets.distrust(self._ends)
 
     def _failed(self, error: pycurl.error) -> ExchangeFailed:
         code, text = int(error.args[0]), str(error.args[-1])
         curl = self._curl
-        sent = curl.getinfo(pycurl.REQUEST_SIZE) > 0
-        if code == pycurl.E_SEND_FAIL_REWIND:
-            text = "it was closed before an answer came"
+        sent = self._sending and curl.getinfo(pycurl.REQUEST_SIZE) > 0
         return ExchangeFailed(
-            text or f"libcurl's error {code}",
+            _WORDS.get(code) or text or f"libcurl's error {code}",
             sent=sent,
             timed_out=code == pycurl.E_OPERATION_TIMEDOUT,
             os_error=0 if sent or code == pycurl.E_OPERATION_TIMEDOUT else self._os_error(code),
@@ -174,6 +209,22 @@ class Exchange:
 
     # -- called by libcurl ---------------------------------------------------------------------------------------
 
+    def _socket(self, descriptor: int, _purpose: int) -> int:
+        self._opened.append(descriptor)
+        return int(pycurl.SOCKOPT_OK)
+
+    def _before(self, peer: str, own: str, peer_port: int, own_port: int) -> int:
+        """Say whether the request may go out over this connection, which stands; only now libcurl has chosen it."""
+        ends = Ends(peer, own, peer_port, own_port)
+        if self._opened:
+            self._sockets.add(ends, self._opened)
+        elif not self._sockets.stands(ends):
+            self._stale = True
+            return int(pycurl.PREREQFUNC_ABORT)
+        self._sending = True
+        self._ends = ends
+        return int(pycurl.PREREQFUNC_OK)
+
     def _give(self, size: int) -> bytes:
         start = self._given
         self._given += size
@@ -191,26 +242,32 @@ class Exchange:
         """Keep a piece of the body; anything but its length ends the exchange, which is what a cut is."""
         self._pieces.append(piece)
         self._size += len(piece)
-        most = self._most if self._most is not None or self._succeeded() else self._most_of_error
-        if most is None or self._size < most:
+        if self._size < self._most_of_error:
+            return None
+        most = self._most if self._succeeded() else self._most_of_error
+        if self._size < most:
             return None
         self._cut = True
         self._pieces = [b"".join(self._pieces)[:most]]
         return 0
 
     def _succeeded(self) -> bool:
-        return self._head[0].split(b" ", 2)[1:2] == [b"200"]
+        return self._head[0].split(None, 2)[1:2] == [b"200"]
 
 
 def _never_again(_offset: int, _origin: int) -> int:
     return int(pycurl.SEEKFUNC_FAIL)
 
 
-def _handle(setup: Setup) -> pycurl.Curl:
-    curl = pycurl.Curl()
+def _headers(setup: Setup) -> list[bytes]:
     headers = {"User-Agent": f"hatevolution/{hatevolution.__version__}", **setup.headers}
     # "Expect:" takes back the question whether a large body is welcome, which costs a round trip.
-    curl.setopt(pycurl.HTTPHEADER, [f"{name}: {value}".encode() for name, value in headers.items()] + [b"Expect:"])
+    return [f"{name}: {value}".encode() for name, value in headers.items()] + [b"Expect:"]
+
+
+def _handle(setup: Setup, headers: list[bytes]) -> pycurl.Curl:
+    curl = pycurl.Curl()
+    curl.setopt(pycurl.HTTPHEADER, headers)
     curl.setopt(pycurl.ACCEPT_ENCODING, "")  # whatever libcurl can decompress
     curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
     curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, round(1000 * setup.connect_s)))

@@ -86,6 +86,7 @@ class VllmAdapter:
             self._faults,
             timeout_s=model.endpoint.timeout_s,
             headers={} if key is None else {"Authorization": f"Bearer {key}"},
+            tagged=True,
         )
         self._windows: dict[str, int | None] = {}
         self._weights: dict[str, str] = {}

@@ -170,8 +170,127 @@ async def test_a_connection_that_the_server_has_closed_meanwhile_costs_no_reques
         for number in range(1, 4):
             assert (await client.post(server.root, "/", b"x")).body == b"ok"
             await until(lambda number=number: server.gone == number)  # type: ignore[misc]
-            await asyncio.sleep(1.1)  # libcurl looks whether a connection still stands once it was idle for a second
+            await asyncio.sleep(0.02)
         assert (server.connections, len(server.requests)) == (3, 3)
+
+
+def named(head: list[bytes]) -> bytes:
+    """The id that a request was sent with."""
+    return next(line for line in head if line.startswith(b"X-Request-Id: "))[14:]
+
+
+async def test_an_answer_with_the_id_of_another_request_is_none() -> None:
+    """A second copy that comes while the next request is under way can't be seen beforehand."""
+
+    async def says_it_again_later(connection: Connection) -> None:
+        last = b""
+        while True:
+            head, _ = await connection.request()
+            answer = b'{"id":"cmpl-%s"}' % named(head)
+            for body in (last, answer):
+                if body:
+                    await connection.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            last = answer
+
+    async with Written(says_it_again_later).listening() as server, channel(tagged=True) as client:
+        assert b"-1" in (await client.post(server.root, "/", b"first")).body
+        failed = await failure(client.post(server.root, "/", b"second"))
+        assert failed.kind is FailureKind.MALFORMED
+        assert failed.maybe_billed
+        assert "another request" in str(failed)
+        assert b'-3"' in (await client.post(server.root, "/", b"third")).body
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("wrong", [b"%s0", b"1%s", b"%s1"])
+async def test_ids_are_told_apart_to_the_last_digit(wrong: bytes) -> None:
+    async def renaming(connection: Connection) -> None:
+        while True:
+            head, _ = await connection.request()
+            mark, number = named(head).rsplit(b"-", 1)
+            body = b'{"text":"toxic","id":"chatcmpl-%s-%s"}' % (mark, wrong % number)
+            await connection.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    async with Written(renaming).listening() as server, channel(tagged=True) as client:
+        for _ in range(3):
+            assert (await failure(client.post(server.root, "/", b"x"))).kind is FailureKind.MALFORMED
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+async def test_what_a_server_says_unasked_is_no_answer_to_the_next_request(size: int) -> None:
+    async def says_everything_twice(connection: Connection) -> None:
+        while True:
+            _, body = await connection.request()
+            answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+            await connection.say(answer)
+            await asyncio.sleep(0.01)
+            await connection.say(answer)
+
+    async with Written(says_everything_twice).listening() as server, channel() as client:
+        for number in range(8):
+            body = b"%d" % number * size
+            assert (await client.post(server.root, "/", body)).body == body
+            await asyncio.sleep(0.05)
+        assert (server.connections, len(server.requests)) == (8, 8)
+
+
+async def test_many_connections_that_died_together_cost_nothing() -> None:
+    async def one_each(connection: Connection) -> None:
+        await connection.request()
+        await asyncio.sleep(0.05)
+        await connection.say(OK)
+
+    async with Written(one_each).listening() as server, channel() as client:
+        for turn in (1, 2):
+            await asyncio.gather(*(client.post(server.root, "/", b"%d" % number) for number in range(50)))
+            await until(lambda turn=turn: server.gone == 50 * turn)  # type: ignore[misc]
+            await asyncio.sleep(0.02)
+        assert (server.connections, len(server.requests)) == (100, 100)
+
+
+async def test_a_success_without_end_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hatevolution.adapters.models.channel._MOST_BYTES", 1 << 20)
+
+    async def endless(connection: Connection) -> None:
+        await connection.request()
+        await connection.say(b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            await connection.say(b"10000\r\n" + b"a" * 0x10000 + b"\r\n")
+
+    async with Written(endless).listening() as server, channel() as client:
+        failed = await failure(client.post(server.root, "/", b"x"))
+        await until(lambda: server.gone == 1)
+    assert failed.kind is FailureKind.MALFORMED
+    assert failed.maybe_billed
+    assert "longer than 1 MiB" in str(failed)
+    assert failed.body is not None
+    assert len(failed.body) <= BODY_BYTES
+
+
+async def test_a_status_without_a_word_behind_it() -> None:
+    body = b"a" * 5 * BODY_BYTES
+
+    async def terse(connection: Connection) -> None:
+        await connection.request()
+        await connection.say(b"HTTP/1.1 200\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    async with Written(terse).listening() as server, channel() as client:
+        assert (await client.post(server.root, "/", b"x")).body == body
+
+
+@pytest.mark.parametrize(
+    ("head", "words"), [(b"Content-Encoding: gzip\r\n", "unpacked"), (b"X: " + b"x" * 9_000_000 + b"\r\n", "too large")]
+)
+async def test_what_can_not_be_taken_is_said_in_words(head: bytes, words: str) -> None:
+    async def odd(connection: Connection) -> None:
+        await connection.request()
+        await connection.say(b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 2\r\n\r\nok")
+
+    async with Written(odd).listening() as server, channel() as client:
+        failed = await failure(client.post(server.root, "/", b"x"))
+    assert failed.kind is FailureKind.TRANSIENT
+    assert failed.maybe_billed
+    assert words in str(failed)
 
 
 async def test_what_comes_before_the_response_is_not_the_response() -> None:
@@ -356,6 +475,22 @@ async def test_a_proxy_is_used_where_it_is_asked_for(monkeypatch: pytest.MonkeyP
         assert len(proxy.requests) == 1
 
 
+async def test_a_proxy_that_makes_no_way_has_passed_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refusing(connection: Connection) -> None:
+        head, _ = await connection.request()
+        assert head[0] == b"CONNECT somewhere.example:443 HTTP/1.1"
+        await connection.say(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")
+
+    async with Written(refusing).listening() as proxy:
+        monkeypatch.setenv("https_proxy", proxy.root)
+        monkeypatch.delenv("no_proxy", raising=False)
+        async with channel(through_proxy=True) as client:
+            failed = await failure(client.post("https://somewhere.example", "/v1", b"x"))
+    assert failed.kind is FailureKind.UNREACHABLE
+    assert not failed.maybe_billed
+    assert "407" in str(failed)
+
+
 # -- headers -------------------------------------------------------------------------------------------------------
 
 NAMES = st.text("abcXYZ-09", min_size=1, max_size=12)
@@ -379,8 +514,10 @@ def test_headers_that_are_no_text() -> None:
     assert list(headers) == ["x-a"]
 
 
-@pytest.mark.parametrize("key", ["a\nX-Other: b", "a\r\nb", "a\0b"])
-def test_a_key_with_line_breaks_in_it_is_refused_unseen(key: str) -> None:
+@pytest.mark.parametrize("key", ["abcdef\nX-Other: b", "abcdef\r\nb", "abcdef\0b", "abcdef\udcff\udcfe12"])
+def test_a_key_that_no_header_can_hold_is_refused_unseen(key: str) -> None:
+    secrets, config = Secrets({"TEST_KEY": key}), model("vllm-completions", api_key_env="TEST_KEY")
     with pytest.raises(ConfigError, match="TEST_KEY") as caught:
-        Secrets({"TEST_KEY": key}).api_key(model("vllm-completions", api_key_env="TEST_KEY"))
-    assert "X-Other" not in str(caught.value)
+        secrets.api_key(config)
+    assert "abcdef" not in str(caught.value)
+    assert "abcdef" not in secrets.redactor(config).text(f"it says {key}")

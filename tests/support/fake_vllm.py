@@ -117,11 +117,15 @@ class FakeVllm(FakeServer):
         def respond() -> web.Response:
             counted = [self._cut(tokens(prompt), body) for prompt in prompts]
             refused = self._refuse(request, body, prompts, counted, "model")
-            return refused or web.json_response(self._completion(body, prompts, counted))
+            return refused or web.json_response(self._completion(self._id(request, "cmpl-"), body, prompts, counted))
 
         return await self.serve(request, prompts, body, respond)
 
-    def _completion(self, body: dict[str, Any], prompts: list[str], counted: list[int]) -> dict[str, Any]:
+    def _id(self, request: web.Request, prefix: str) -> str:
+        given = request.headers.get("X-Request-Id")
+        return self.next_id(prefix) if given is None else prefix + given
+
+    def _completion(self, named: str, body: dict[str, Any], prompts: list[str], counted: list[int]) -> dict[str, Any]:
         said = [self.answer(prompt) for prompt in prompts]
         choices = [
             {
@@ -136,7 +140,7 @@ class FakeVllm(FakeServer):
             for index, text in enumerate(said)
         ]
         return {
-            "id": self.next_id("cmpl-"),
+            "id": named,
             "object": "text_completion",
             "created": 1764460800,
             "model": body.get("model", self.model),
@@ -158,11 +162,11 @@ class FakeVllm(FakeServer):
         def respond() -> web.Response:
             counted = self._cut(tokens(said), body)
             refused = self._refuse(request, body, [said], [counted], "model")
-            return refused or web.json_response(self._chat(body, said, counted))
+            return refused or web.json_response(self._chat(self._id(request, "chatcmpl-"), body, said, counted))
 
         return await self.serve(request, [said], body, respond)
 
-    def _chat(self, body: dict[str, Any], said: str, counted: int) -> dict[str, Any]:
+    def _chat(self, named: str, body: dict[str, Any], said: str, counted: int) -> dict[str, Any]:
         text = self.answer(said)
         message: dict[str, Any] = {
             "role": "assistant",
@@ -172,7 +176,7 @@ class FakeVllm(FakeServer):
             "reasoning": None,
         }
         return {
-            "id": self.next_id("chatcmpl-"),
+            "id": named,
             "object": "chat.completion",
             "created": 1764460800,
             "model": body.get("model", self.model),
@@ -195,11 +199,11 @@ class FakeVllm(FakeServer):
         def respond() -> web.Response:
             counted = [self._cut(tokens(text), body) for text in texts]
             refused = self._refuse(request, body, texts, counted, None)
-            return refused or web.json_response(self._classes(body, texts, counted))
+            return refused or web.json_response(self._classes(self._id(request, "classify-"), body, texts, counted))
 
         return await self.serve(request, texts, body, respond)
 
-    def _classes(self, body: dict[str, Any], texts: list[str], counted: list[int]) -> dict[str, Any]:
+    def _classes(self, named: str, body: dict[str, Any], texts: list[str], counted: list[int]) -> dict[str, Any]:
         rows = []
         for index, text in enumerate(texts):
             probs = self.probabilities(text)
@@ -207,7 +211,7 @@ class FakeVllm(FakeServer):
             label = f"LABEL_{top}" if self.classes is None else self.classes[top]
             rows.append({"index": index, "label": label, "probs": probs, "num_classes": len(probs)})
         return {
-            "id": self.next_id("classify-"),
+            "id": named,
             "object": "list",
             "created": 1764460800,
             "model": body.get("model", self.model),
