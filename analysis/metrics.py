@@ -74,6 +74,15 @@ def stands_on(metric: str, invalid: InvalidPolicy) -> tuple[str, ...]:
     return ("scored",) if invalid == "drop" else answered
 
 
+def counted(scores: pl.DataFrame, invalid: InvalidPolicy) -> pl.Expr:
+    """Return, for tidy scores, the number of rows that each value stands on (:func:`stands_on`)."""
+    found = pl.lit(0, dtype=pl.Int64)
+    for metric in scores["metric"].unique():
+        base = pl.sum_horizontal(stands_on(metric, invalid))
+        found = pl.when(pl.col("metric") == metric).then(base).otherwise(found)
+    return found
+
+
 def sentence_scores(
     study: Study, cells: pl.DataFrame, key: str | None, invalid: InvalidPolicy = "drop"
 ) -> list[pl.DataFrame]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+import polars as pl
+
 from hatevolution.analysis.render.files import file_name
 from hatevolution.analysis.render.footnotes import coverage_note, footnotes, uniform_n
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import polars as pl
 
     from hatevolution.analysis.tables import Cell, Table
 
@@ -138,10 +138,14 @@ def _plain(value: str | int | float | None) -> PageCell:
 
 
 def frame_table(id: str, caption: str, frame: pl.DataFrame) -> PageTable:
-    """Return a frame as a table; the first column names the rows, and columns without a value are left out."""
+    """Return a frame as a table; the first column names the rows, and columns without a value are left out.
+
+    Years are names, not amounts: they have no separator of thousands.
+    """
     used = frame.select(
         column for index, column in enumerate(frame.get_columns()) if index == 0 or column.null_count() < frame.height
     )
     headings = [name.replace("_", " ") for name in used.columns]
-    rows = [[value if value is not None else "" for value in row] for row in used.iter_rows()]
+    named = used.with_columns(pl.col(name).cast(pl.String) for name in used.columns if name == "year")
+    rows = [[value if value is not None else "" for value in row] for row in named.iter_rows()]
     return plain_table(id, caption, headings, rows)

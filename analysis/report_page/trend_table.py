@@ -9,6 +9,7 @@ import polars as pl
 from hatevolution.analysis.report_page.figures.figure import slug
 from hatevolution.analysis.report_page.intervals import CONFIDENCE
 from hatevolution.analysis.report_page.tables import Heading, PageCell, PageTable
+from hatevolution.analysis.tables.table import slope_text
 
 if TYPE_CHECKING:
     from hatevolution.analysis.report_page.content import Content
@@ -65,5 +66,5 @@ def _cell(row: dict[str, Any] | None) -> PageCell:
     if row is None or row["slope"] is None:
         return PageCell("–")
     low, high = row["bootstrap_low"], row["bootstrap_high"]
-    interval = "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-    return PageCell(f"{row['slope']:+.4f}", row["slope"], interval)
+    interval = "" if low is None or high is None else f"{slope_text(low)} to {slope_text(high)}"
+    return PageCell(slope_text(row["slope"]), row["slope"], interval)

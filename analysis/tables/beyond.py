@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from hatevolution.analysis.tables.table import Cell, Column, Row, Table, text_cell, value_cell
+from hatevolution.analysis.tables.table import Cell, Column, Row, Table, slope_text, text_cell, value_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +47,10 @@ def _bounds(interval: Interval | tuple[Any, Any] | None, form: str = "{:.3f}") -
     if interval is None or interval[0] is None:
         return text_cell("-")
     return text_cell(f"({form.format(interval[0])}, {form.format(interval[1])})")
+
+
+def _slopes(low: float | None, high: float | None) -> Cell:
+    return text_cell("-" if low is None or high is None else f"({slope_text(low)}, {slope_text(high)})")
 
 
 def _correlations(correlations: Sequence[Correlation], found: Statistics) -> Table:
@@ -163,9 +167,9 @@ def _trend(study: Study, dataset: str, found: Statistics, titles: Mapping[str, s
         if row["metric"] in ("macro_f1", "balanced_accuracy") and row["model"] not in members:
             rows.setdefault(row["model"], []).extend(
                 (
-                    value_cell(row["slope"], "coefficient", reason="fewer than 3 years with a value"),
-                    _bounds((row["low"], row["high"])),
-                    _bounds((row["bootstrap_low"], row["bootstrap_high"])),
+                    value_cell(row["slope"], "slope", reason="fewer than 3 years with a value"),
+                    _slopes(row["low"], row["high"]),
+                    _slopes(row["bootstrap_low"], row["bootstrap_high"]),
                     value_cell(row["p_value"], "p_value", reason="fewer than 3 years with a value"),
                 )
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from hatevolution.analysis.metrics import stands_on
+from hatevolution.analysis.metrics import counted
 from hatevolution.analysis.tables.table import Cell, Row, ScoreKey, marked, value_cell
 
 if TYPE_CHECKING:
@@ -103,11 +103,7 @@ class Context:
 def context(study: Study, scores: pl.DataFrame, invalid: InvalidPolicy) -> Context:
     """Prepare a study and its tidy scores for the builders of tables."""
     keys = scores.select("model", "dataset", "metric", "group_key", "group").rows()
-    counted = pl.lit(0, dtype=pl.Int64)
-    for metric in scores["metric"].unique():
-        base = pl.sum_horizontal(stands_on(metric, invalid))
-        counted = pl.when(pl.col("metric") == metric).then(base).otherwise(counted)
-    values = scores.select("value", "reason", counted.alias("counted"), "n", "low", "high").rows()
+    values = scores.select("value", "reason", counted(scores, invalid).alias("counted"), "n", "low", "high").rows()
     return Context(
         study=study,
         scores=scores,

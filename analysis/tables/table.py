@@ -21,6 +21,7 @@ __all__ = [
     "ScoreKey",
     "Table",
     "marked",
+    "slope_text",
     "text_cell",
     "value_cell",
 ]
@@ -31,7 +32,22 @@ STUDY_TABLES: Final = ("2", "3", "4", "5", *(f"A{number}" for number in range(1,
 """The numbers of the study's tables; a further set's have its name behind them (``3:mine``)."""
 
 Best = Literal["highest", "lowest"]
-Format = Literal["f1", "percent", "deviation", "coefficient", "number", "p_value"]
+Format = Literal["f1", "percent", "deviation", "coefficient", "number", "p_value", "slope"]
+
+_NOISE: Final = 1e-12
+"""Slopes nearer to 0 are what rounding leaves of 0."""
+
+
+def slope_text(value: float) -> str:
+    """Return a change per year with its sign; one that four decimals have no room for keeps two digits.
+
+    >>> slope_text(0.01234), slope_text(-0.0000123), slope_text(-1e-17)
+    ('+0.0123', '-1.2e-05', '0.0000')
+    """
+    if abs(value) < _NOISE:
+        return "0.0000"
+    return f"{value:+.4f}" if abs(value) >= 0.00005 else f"{value:+.1e}"
+
 
 _FORMATS: Final[dict[Format, Callable[[float], str]]] = {
     "f1": lambda value: _unpadded(f"{value:.4f}"),
@@ -40,6 +56,7 @@ _FORMATS: Final[dict[Format, Callable[[float], str]]] = {
     "coefficient": lambda value: f"{value:.4f}",
     "number": lambda value: f"{value:.0f}",
     "p_value": lambda value: "<0.0001" if value < 0.00005 else f"{value:.4f}",
+    "slope": slope_text,
 }
 
 

@@ -20,6 +20,7 @@ from hatevolution.analysis.report_page.figures.kinds import kinds_figure
 from hatevolution.analysis.report_page.figures.matrix import matrix_figure
 from hatevolution.analysis.report_page.figures.slopes import slope_figure
 from hatevolution.analysis.report_page.figures.style import COLOURS, ink_on
+from hatevolution.analysis.report_page.tables import frame_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,37 @@ def test_the_figures_of_a_whole_store(content: Content) -> None:
         "correlations-of-rankings",
         "kinds-of-broken-answers",
     ]
+
+
+def test_the_numbers_behind_a_figure_say_what_each_stands_on(content: Content) -> None:
+    known = {
+        (cell.score.model, cell.score.dataset, cell.score.metric, cell.score.group): cell
+        for table in content.report.tables
+        for row in table.rows
+        for cell in row.cells
+        if cell.score is not None
+    }
+    titles = {model.title: model.name for model in content.report.study.single_models} | {"Together": "Together"}
+    compared = set()
+    for figure, group in zip(content.figures[2:4], ("type", "year"), strict=True):
+        assert "scored" not in figure.data.columns
+        for row in figure.data.iter_rows(named=True):
+            cell = known.get((titles[row["model"]], "paired", row["metric"], row[group]))
+            if cell is not None:
+                assert (row["stands_on"], row["n"]) == (cell.counted, cell.n)
+                compared.add((row["metric"], group))
+    assert len(compared) == 4
+    for row in content.year_figures[0].data.iter_rows(named=True):
+        metric = {"hateful": "f1_hateful", "non-hateful": "f1_nonhateful"}[row["label"]]
+        assert row["stands_on"] == known[titles[row["model"]], "timed", metric, str(row["year"])].counted
+
+
+def test_years_are_names_and_have_no_separator(content: Content) -> None:
+    figure = content.year_figures[0]
+    shown = frame_table("x", "y", figure.data)
+    texts = {cell.text for _, cells in shown.rows for cell in cells}
+    assert "2017" in texts and "2,017" not in texts
+    assert frame_table("x", "y", pl.DataFrame({"a": ["b"], "n": [2017]})).rows[0][1][0].text == "2,017"
 
 
 def test_years_show_the_scores_with_their_intervals(content: Content) -> None:

@@ -205,6 +205,15 @@ def test_no_resamples_no_intervals(small: Content) -> None:
     assert page.find("table", id="table-correlations")
 
 
+def test_the_changes_per_year_have_digits_enough(small: Content, small_page: str) -> None:
+    trends = small.uncertainty.trends
+    assert trends is not None
+    rows = table(parse(small_page), "table-trend-timed")
+    shown = " ".join(map(str, rows.values()))
+    bounds = trends.filter(trends["metric"] == "macro_f1").drop_nulls("bootstrap_low")
+    assert bounds.height and all(f"{low:+.4f} to " in shown for low in bounds["bootstrap_low"] if abs(low) > 0.0001)
+
+
 def test_ranks_have_their_intervals(small: Content, small_page: str) -> None:
     rows = table(parse(small_page), "table-ranks")
     assert set(rows) == {"good", "fair", "poor"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from hatevolution.analysis.metrics import counted
 from hatevolution.analysis.report_page.figures.figure import Figure, Key, Panel, clipped, slug
 from hatevolution.analysis.report_page.figures.style import COLOURS, MARKS
 
@@ -62,7 +63,8 @@ def _figure(
     titles = {line.name: line.title for line in context.lines}
     data = rows.filter(pl.col("model").is_in(list(titles))).select(
         pl.col("model").replace_strict(titles, return_dtype=pl.String),
-        "metric", pl.col("group").alias(key), "value", "low", "high", "n", "scored", "invalid", "reason",
+        "metric", pl.col("group").alias(key), "value", "low", "high", "n",
+        counted(rows, context.invalid).alias("stands_on"), "invalid", "reason",
     )  # fmt: skip
     return Figure(
         key=f"pairs-{key}-{slug(item.name)}",

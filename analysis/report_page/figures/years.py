@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from hatevolution.analysis.metrics import counted
 from hatevolution.analysis.report_page.figures.figure import Figure, Key, Panel, slug
 from hatevolution.analysis.report_page.figures.style import COLOURS, MARKS
 
@@ -41,8 +42,9 @@ def years_figure(context: Context, intervals: pl.DataFrame, item: DatasetInfo) -
         .with_columns(
             label=pl.col("metric").replace_strict(dict(_LABELS), return_dtype=pl.String),
             year=pl.col("group").cast(pl.Int32),
+            stands_on=counted(intervals, context.invalid),
         )
-        .select("model", "label", "year", "value", "low", "high", "n", "scored", "reason")
+        .select("model", "label", "year", "value", "low", "high", "n", "stands_on", "reason")
     )
     panels = tuple(
         _panel(title, data.filter(pl.col("model") == name), item.years)
