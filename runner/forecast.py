@@ -14,7 +14,7 @@ from hatevolution.domain import Item
 from hatevolution.errors import ConfigError
 from hatevolution.runner.budget import likely_cost, most_cost
 from hatevolution.runner.preflight import retirement
-from hatevolution.store.opened import model_is_stored
+from hatevolution.store.model_names import standing
 from hatevolution.store.reader import connect
 from hatevolution.store.tables import has_table
 
@@ -70,7 +70,7 @@ def forecast(plan: RunPlan, limit: int | None, environ: Mapping[str, str] = os.e
     try:
         if connection is not None:
             for model in plan.models:
-                model_is_stored(connection, plan.store, model.record)
+                standing(connection, plan.store, model.record)
         return [_one(model, dataset, limit, connection, environ) for model in plan.models for dataset in plan.datasets]
     finally:
         if connection is not None:

@@ -24,20 +24,28 @@ _TELL_S, _TELL_ROWS = 2.0, 5_000
 
 def register(
     store: WritableStore, plan: RunPlan, run: str, command: Sequence[str], tell: Listener | None = None
-) -> None:
-    """Put run, models and data sets into the store, or nothing at all; tell of long reading."""
+) -> list[str]:
+    """Put run, models and data sets into the store, or nothing at all; tell of long reading.
+
+    Returns:
+        A line for each model whose name stands for another specification from now on.
+    """
     for model in plan.models:
         store.check_model(model.record)
     with store.transaction():
         store.add_run(
             RunRecord(run, utc_now(), process_name(), list(command), plan.configuration(), versions(), git_revision())
         )
-        for model in plan.models:
-            store.put_model(model.record)
+        changed = {model.record.name: store.put_model(model.record) for model in plan.models}
         for dataset in plan.datasets:
             if not store.has_dataset(dataset.record):
                 sentences = dataset.located.sentences()
                 store.put_dataset(dataset.record, _told(sentences, dataset.record.name, tell) if tell else sentences)
+    return [
+        f"{name!r} stands for another specification from now on ({fields}); nothing was asked under the one before"
+        for name, fields in changed.items()
+        if fields
+    ]
 
 
 def _told(sentences: Iterable[Sentence], dataset: str, tell: Listener) -> Iterator[Sentence]:

@@ -100,7 +100,8 @@ def execute(
     run = new_run_id()
     with WritableStore(plan.store, run) as store:
         tell = Listeners(listeners)
-        register(store, plan, run, options.command, tell)
+        for note in register(store, plan, run, options.command, tell):
+            tell("note", text=note)
         for dataset in plan.datasets:
             for note in dataset.located.warnings:
                 tell("note", text=note)

@@ -9,12 +9,13 @@ import sqlite3
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hatevolution.configs.fingerprint import differences, fingerprint
+from hatevolution.configs.fingerprint import fingerprint
 from hatevolution.errors import StoreError
 from hatevolution.store.connection import connect_writer, refuse_strangers, transaction
 from hatevolution.store.files import JOURNALS, beside
 from hatevolution.store.lock import WriterLock
 from hatevolution.store.migrations import migrate
+from hatevolution.store.model_names import Standing, standing
 from hatevolution.store.sentences import insert_sentences
 from hatevolution.store.tally import CHUNK, advance
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from hatevolution.domain import Sentence
 
-__all__ = ["DatasetRecord", "ModelRecord", "RunRecord", "WritableStore", "model_is_stored"]
+__all__ = ["DatasetRecord", "ModelRecord", "RunRecord", "WritableStore"]
 
 
 _COUNTED_AT_END: Final = 1_000_000
@@ -67,25 +68,6 @@ class RunRecord(NamedTuple):
 
 def _dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-
-
-def model_is_stored(connection: sqlite3.Connection, path: Path, record: ModelRecord) -> bool:
-    """Return whether a model is already in a store, with the same specification.
-
-    Raises:
-        StoreError: The name stands for another specification; the text names the fields that differ.
-    """
-    row = connection.execute("SELECT fingerprint, specification FROM models WHERE model = ?", [record.name]).fetchone()
-    if row is None:
-        return False
-    if row[0] == fingerprint(record.specification):
-        return True
-    # Both from JSON: a tuple that became a list there is no difference.
-    changed = "; ".join(differences(json.loads(row[1]), json.loads(_dumps(record.specification))))
-    raise StoreError(
-        f"The store {path} holds answers of another specification under the model name {record.name!r} "
-        f"({changed}); give the changed model a new name (such as {record.name + '-2'!r}), or use another --store."
-    )
 
 
 class WritableStore:
@@ -208,22 +190,32 @@ class WritableStore:
             for table in ("datasets", "models", "runs"):
                 connection.execute(f"DELETE FROM {table} WHERE run = ?", [run])  # noqa: S608 - constants only
 
-    def check_model(self, record: ModelRecord) -> bool:
-        """Return whether a model is already in the store, with the same specification.
+    def check_model(self, record: ModelRecord) -> Standing:
+        """Return how a model stands to what the store has under its name.
 
         Raises:
-            StoreError: The name stands for another specification; the text names the fields that differ.
+            StoreError: The name is pinned to another specification; the text names the fields that differ.
         """
-        return model_is_stored(self.connection, self.path, record)
+        return standing(self.connection, self.path, record)
 
-    def put_model(self, record: ModelRecord) -> None:
-        """Add a model, or renew the part of its configuration that its answers do not depend on."""
-        if self.check_model(record):
+    def put_model(self, record: ModelRecord) -> str:
+        """Add a model, or renew what its answers do not depend on; all of it as long as nothing was asked.
+
+        Returns:
+            In which fields the specification was replaced; empty where it was not.
+        """
+        found = self.check_model(record)
+        if found.changed:
+            self.connection.execute(
+                "UPDATE models SET fingerprint = ?, specification = ? WHERE model = ?",
+                [fingerprint(record.specification), _dumps(record.specification), record.name],
+            )
+        if found.known:
             self.connection.execute(
                 "UPDATE models SET title = ?, configuration = ? WHERE model = ?",
                 [record.title, _dumps(record.configuration), record.name],
             )
-            return
+            return found.changed
         self.connection.execute(
             "INSERT INTO models (model, position, title, fingerprint, specification, configuration, run) "
             "VALUES (?, (SELECT count(*) FROM models), ?, ?, ?, ?, ?)",
@@ -236,6 +228,7 @@ class WritableStore:
                 self._run,
             ],
         )
+        return ""
 
     def has_dataset(self, record: DatasetRecord) -> bool:
         """Return whether the store holds this set, read from the same files by the same loader."""

@@ -54,7 +54,8 @@ def submit(plan: RunPlan, options: SubmitOptions) -> SubmitResult:
     run = new_run_id()
     with WritableStore(plan.store, run) as store:
         plan = plan._replace(models=[offer.model for offer in offers])
-        register(store, plan, run, options.command)
+        for note in register(store, plan, run, options.command):
+            options.tell(f"note: {note}")
         for dataset in plan.datasets:
             for note in dataset.located.warnings:
                 options.tell(f"note: {note}")

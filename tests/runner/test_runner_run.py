@@ -494,6 +494,25 @@ def test_a_changed_model_under_the_same_name_stops_before_the_first_request(proj
     assert project.run().exit_code == 0
 
 
+def test_a_typo_pins_no_name_under_which_nothing_was_asked(project: Project, vllm: FakeVllm) -> None:
+    project.model("toxic", adapter="embedded", model="always-toxic")
+    project.model("m", model="org/typo", endpoint={"base_urls": [vllm.base_url]})
+    first = project.run()
+    assert ([problem.model for problem in first.problems], first.exit_code) == (["m"], 1)
+    project.model("m", endpoint={"base_urls": [vllm.base_url]})
+    assert "org/typo" not in project.command("--dry-run").stderr
+    notes: list[str] = []
+    again = project.run(listeners=[lambda event, **fields: notes.append(fields["text"]) if event == "note" else None])
+    assert again.exit_code == 0
+    assert notes == [
+        '\'m\' stands for another specification from now on (model: "org/typo" -> "fake/model"); nothing was asked '
+        "under the one before"
+    ]
+    project.model("m", model="org/typo", endpoint={"base_urls": [vllm.base_url]})
+    with pytest.raises(UserError, match="another specification under the model name 'm'"):
+        project.run()
+
+
 def test_a_changed_data_set_stops_before_the_first_request(project: Project, vllm: FakeVllm) -> None:
     project.vllm(vllm.base_url)
     project.run(limit=5)

@@ -40,6 +40,25 @@ def put(store: WritableStore, entry: ModelRecord) -> None:
         store.put_model(entry)
 
 
+TRACES = {
+    "answer": "INSERT INTO predictions (model, dataset, sentence, status, raw_text, attempts, run) "
+    "VALUES ('m', 'set', 's0', 'answered', 'toxic', 1, :run)",
+    "rejection": "INSERT INTO predictions (model, dataset, sentence, status, attempts, run) "
+    "VALUES ('m', 'set', 's0', 'rejected', 1, :run)",
+    "billed failure": "INSERT INTO failures (model, dataset, sentence, run, failed_at, attempt, kind, message, "
+    "maybe_billed) VALUES ('m', 'set', 's0', :run, 'now', 1, 'timeout', 'late', 1)",
+    "intent": "INSERT INTO intents (run, model, dataset, sentences, at) VALUES (:run, 'm', 'set', '[\"s0\"]', 'now')",
+    "batch": "INSERT INTO batches (name, model, run, place, base_url, endpoint, requests, input_bytes, input_sha256, "
+    "made_at) VALUES ('b', 'm', :run, 'offline', 'file:b', '/v1/chat/completions', 1, 1, 'x', 'now')",
+}
+"""What is left of a request."""
+
+
+def pin(store: WritableStore, trace: str = "answer") -> None:
+    put_set(store, [Sentence(id="s0", text="text", gold=Label.TOXIC)])
+    store.connection.execute(TRACES[trace], {"run": RUN})
+
+
 def put_set(store: WritableStore, rows: Iterable[Sentence], **fields: Any) -> int:
     with store.transaction():
         return store.put_dataset(dataset_record(**fields), rows)
@@ -74,6 +93,7 @@ def test_another_specification_under_a_known_name_is_refused_and_its_fields_are_
     store: WritableStore, fields: dict[str, Any], named: str
 ) -> None:
     put(store, record())
+    pin(store)
     before = store.connection.execute("SELECT * FROM models").fetchall()
     with pytest.raises(StoreError) as caught:
         put(store, record(**fields))
@@ -86,8 +106,37 @@ def test_another_specification_under_a_known_name_is_refused_and_its_fields_are_
 
 def test_every_changed_field_is_named(store: WritableStore) -> None:
     put(store, record())
+    pin(store)
     with pytest.raises(StoreError, match=r"\(decoding\.seed: null -> 1; model: .* -> .*; revision: null -> \"y\"\)"):
         put(store, record(model="x", revision="y", decoding={"seed": 1}))
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_any_trace_of_a_request_pins_a_name(store: WritableStore, trace: str) -> None:
+    put(store, record(model="right"))
+    pin(store, trace)
+    with pytest.raises(StoreError, match="under the model name 'm'"):
+        put(store, record(model="wrong"))
+
+
+def test_a_specification_under_which_nothing_was_asked_is_replaced(store: WritableStore) -> None:
+    put(store, record(model="typo"))
+    other = record(name="other")
+    put(store, other)
+    put_set(store, [Sentence(id="s0", text="text", gold=Label.TOXIC)])
+    # Neither another model's answers nor a failure that cost nothing says anything under this name.
+    store.connection.execute(TRACES["answer"].replace("'m'", "'other'"), {"run": RUN})
+    store.connection.execute(TRACES["billed failure"].replace(", 1)", ", 0)"), {"run": RUN})
+    entry = record(model="right", title="Mine")
+    with store.transaction():
+        assert store.put_model(entry) == 'model: "typo" -> "right"'
+    rows = store.connection.execute(
+        "SELECT model, title, fingerprint, specification, configuration FROM models ORDER BY 1"
+    )
+    first, second = rows.fetchall()
+    assert first[:3] == ("m", "Mine", fingerprint(entry.specification))
+    assert msgspec.json.decode(first[3])["model"] == msgspec.json.decode(first[4])["model"] == "right"
+    assert second[2] == fingerprint(other.specification)
 
 
 @pytest.mark.parametrize(
