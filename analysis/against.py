@@ -89,6 +89,7 @@ class Changes:
                 )
                 for model, dataset, before, after, count, example in kinds.iter_rows()
             ),
+            notes=() if self.rows.height else ("No answer is read otherwise.",),
         )
 
     def _metric_table(self) -> Table:
@@ -115,6 +116,7 @@ class Changes:
                 )
                 for row in whole.iter_rows(named=True)
             ),
+            notes=() if whole.height else ("No metric of a whole set changes.",),
         )
 
     def _rank_table(self) -> Table:
@@ -132,6 +134,7 @@ class Changes:
                 )
                 for ranking, model, before, after in self.ranks.iter_rows()
             ),
+            notes=() if self.ranks.height else ("No rank changes.",),
         )
 
 

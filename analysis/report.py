@@ -126,7 +126,8 @@ def make(
         datasets: Only these; None for all.
         tables: Keys of the tables to keep (``3`` keeps ``3:mine`` as well), and with them the data that they show;
             None for all.
-        against: A second parse policy, to say what it changes.
+        against: A second parse policy, to say what it changes; its tables are kept whatever ``tables`` says, unless
+            that names some of them.
         resamples: For intervals, ranks, tests and trends; None for scores alone.
         seed: Of the resamples.
         confidence: Of the intervals of scores, between 0 and 1.
@@ -155,6 +156,8 @@ def make(
         found = with_intervals(found, more.intervals)
     if against is not None:
         other = changes(study, load(store, parser=against, models=models, datasets=datasets), policy)
+        if tables is not None and not any(key.casefold().partition(":")[0] == "against" for key in tables):
+            tables = (*tables, "against")
     if drift_of is not None:
         drawn = resamples or DEFAULT_RESAMPLES
         moved = drift(study, *drift_of, invalid=policy, seed=seed, resamples=drawn, confidence=confidence)

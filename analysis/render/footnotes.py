@@ -38,10 +38,15 @@ def uniform_n(table: Table, index: int) -> int | None:
 
 
 def coverage_note(table: Table) -> str | None:
-    """Say how to read the coverage; None where there is no number, or none that is of rows."""
-    cells = [cell for row in table.rows for cell in row.cells if cell.n is not None and cell.value is not None]
-    if not cells:
+    """Say how to read the coverage, and who has no number; None where there is no number, or none that is of rows."""
+    counted = [(row.name, [cell for cell in row.cells if cell.n is not None]) for row in table.rows]
+    cells = [cell for _, found in counted for cell in found]
+    if all(cell.value is None for cell in cells):
         return None
+    without = [name for name, found in counted if found and all(cell.value is None for cell in found)]
+    none = f" No number at all: {', '.join(without)}." if without else ""
     if any(cell.incomplete for cell in cells):
-        return "A number that does not stand on all its n rows has the count of those it stands on beside it."
-    return "Every number stands on all its rows."
+        return f"A number that does not stand on all its n rows has the count of those it stands on beside it.{none}"
+    if all(cell.value is not None for cell in cells):
+        return "Every number stands on all its rows."
+    return f"Every number that is there stands on all its rows.{none}"

@@ -23,11 +23,11 @@ _PADDING: Final = 3
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table; one that is wider than the console is split into blocks of columns."""
+    """Print a table; one that is wider than the console is split into blocks of columns, and of none are the notes."""
     console.print()
     console.print(Text(one_line(table.heading), style="bold"), soft_wrap=True)
     notes = footnotes(table)
-    for block in _blocks(console, table, notes):
+    for block in _blocks(console, table, notes) if table.rows else ():
         console.print(_block(table, block, notes))
     for reason, number in notes.items():
         console.print(Text(f"{mark(number)} {one_line(reason)}", style="dim"), soft_wrap=True)

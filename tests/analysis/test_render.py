@@ -23,8 +23,10 @@ from hatevolution.analysis.render.files import (
     write_frame,
     write_table,
 )
+from hatevolution.analysis.render.footnotes import coverage_note
 from hatevolution.analysis.render.inert import csv_text, latex_text, markdown_text
 from hatevolution.analysis.render.terminal import print_table
+from hatevolution.analysis.report_page.tables import study_table
 from hatevolution.analysis.scores import scores
 from hatevolution.analysis.tables import Cell, Column, Row, Table, study_tables
 from hatevolution.analysis.tables.table import marked, value_cell
@@ -160,3 +162,33 @@ def test_file_names_are_safe() -> None:
     assert file_name("static:../../etc") == "table-static-..-..-etc"
     assert "/" not in file_name("a/b\\c\0")
     assert file_name("\u202e") == "table-x"
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        ((0.5, 0.5), "Every number stands on all its rows."),
+        ((0.5, None), "Every number that is there stands on all its rows. No number at all: second."),
+        ((None, None), None),
+    ],
+)
+def test_a_model_without_a_number_is_named_below_the_table(values: tuple[float | None, ...], note: str | None) -> None:
+    def cell(value: float | None) -> Cell:
+        return value_cell(value, "f1", counted=0 if value is None else 3, n=3, reason="not asked")
+
+    rows = [Row(name=name, cells=(cell(value),) * 2) for name, value in zip(("first", "second"), values, strict=True)]
+    made = Table(key="x", title="t", corner="Model", columns=(Column(name="a"), Column(name="b")), rows=tuple(rows))
+    assert coverage_note(made) == note
+    assert study_table(made).notes == ((note,) if note else ())
+    for text in (shown(made), markdown(made)):
+        assert ("rows." in text) == bool(note) and (note or "") in text
+    gap = Table(
+        key="x", title="t", corner="Model", columns=made.columns, rows=(Row(name="r", cells=(cell(0.5), cell(None))),)
+    )
+    assert coverage_note(gap) == "Every number that is there stands on all its rows."
+    part = value_cell(0.5, "f1", counted=2, n=3)
+    partly = Table(
+        key="x", title="t", corner="M", columns=made.columns, rows=(*rows, Row(name="third", cells=(part, part)))
+    )
+    assert ("second." in str(coverage_note(partly))) == (values[1] is None)
+    assert "has the count" in str(coverage_note(partly))

@@ -346,6 +346,22 @@ def test_against(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_same_policy_changes_nothing(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "--store", str(made.path), "--against", "paper")["against"]
     assert found["rows"] == found["metrics"] == found["ranks"] == []
+    code, out, _ = run(capsys, "--store", str(made.path), "--against", "paper", "--tables", "against")
+    shown = [line.strip() for line in out.partition("Answers read by")[0].splitlines() if line.strip()]
+    assert code == 0 and shown == [
+        "Answers that paper reads otherwise than paper: 0", "No answer is read otherwise.",
+        "Metrics of whole sets that change", "No metric of a whole set changes.",
+        "Ranks that change", "No rank changes.",
+    ]  # fmt: skip
+
+
+def test_a_choice_of_tables_does_not_hide_what_was_asked_against(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--store", str(made.path), "--against", "lenient", "--tables"]
+    compared = ["against:rows", "against:metrics", "against:ranks"]
+    assert [item["table"] for item in document(capsys, *asked, "4")["tables"]] == ["4", *compared]
+    assert [item["table"] for item in document(capsys, *asked, "4,AGAINST:ranks")["tables"]] == ["4", compared[2]]
 
 
 def test_constant_predictors_can_be_left_out(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
