@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
@@ -145,6 +146,7 @@ class Exchange:
         self._cut = self._begun = self._stale = self._sending = False
         self._head, self._pieces = [], []
         self._opened.clear()
+        self._ends = None
 
     def _will_post(self) -> None:
         """Prepare the handle for bodies.
@@ -172,12 +174,22 @@ class Exchange:
             except pycurl.error as error:
                 if self._stale:  # nothing was sent, and libcurl has closed that connection: the next one
                     continue
+                self._forget()
                 if not self._cut:
                     raise self._failed(error) from None
+            except asyncio.CancelledError:
+                self._forget()
+                raise
             break
         if not self._begun:  # libcurl takes a connection that closes in the middle of it for its end
             raise ExchangeFailed("the header of the response broke off", sent=True, timed_out=False, os_error=0)
         return Received(curl.getinfo(pycurl.RESPONSE_CODE), self._head, b"".join(self._pieces), self._cut)
+
+    def _forget(self) -> None:
+        """A failed or cancelled request takes its connection along."""
+        if self._ends is not None:
+            self._sockets.forget(self._ends)
+            self._ends = None
 
     def distrust(self) -> None:
         """Send nothing more over the connection that the last request went through."""

@@ -50,6 +50,7 @@ class Sockets:
     def stands(self, ends: Ends) -> bool:
         """Whether a connection that was used before is open, has nothing to say unasked, and is trusted."""
         if ends in self._distrusted:
+            self.forget(ends)
             return False
         descriptor = self._known.get(ends)
         if descriptor is None:
@@ -58,8 +59,13 @@ class Sockets:
         poll.register(descriptor, select.POLLIN)
         if not poll.poll(0):
             return True
-        del self._known[ends]
+        self.forget(ends)
         return False
+
+    def forget(self, ends: Ends) -> None:
+        """This connection is closed."""
+        self._known.pop(ends, None)
+        self._distrusted.discard(ends)
 
     def distrust(self, ends: Ends) -> None:
         """Let this connection not be used again."""
