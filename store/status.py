@@ -97,6 +97,8 @@ class Unrecorded(NamedTuple):
     at: str
     priced: bool
     """Whether the model costs money."""
+    answered: bool
+    """Whether a later run has recorded an answer of it."""
 
 
 _FAILURES = """
@@ -118,7 +120,10 @@ FROM runs, json_each(runs.configuration, '$.models') AS m, json_each(runs.config
 """
 
 _UNRECORDED = """
-SELECT i.run, i.model, i.dataset, s.value, i.at, coalesce(json_extract(m.configuration, '$.price'), 0) <> 0
+SELECT i.run, i.model, i.dataset, s.value, i.at, coalesce(json_extract(m.configuration, '$.price'), 0) <> 0,
+       EXISTS (
+           SELECT 1 FROM predictions AS p WHERE p.model = i.model AND p.dataset = i.dataset AND p.sentence = s.value
+       )
 FROM intents AS i
 JOIN runs ON runs.run = i.run
 LEFT JOIN models AS m ON m.model = i.model, json_each(i.sentences) AS s
@@ -205,4 +210,4 @@ def unrecorded(connection: sqlite3.Connection, live_run: str | None = None) -> l
     sentences that was being sent). Requests of ``live_run`` are simply in flight and are left out.
     """
     rows = connection.execute(_UNRECORDED, {"live": live_run})
-    return [Unrecorded(*row)._replace(priced=bool(row[-1])) for row in rows]
+    return [Unrecorded(*row)._replace(priced=bool(row[-2]), answered=bool(row[-1])) for row in rows]

@@ -126,6 +126,7 @@ def test_possibly_billed_requests_are_listed(died: Project) -> None:
         "sentence": "s0",
         "at": "then",
         "priced": True,
+        "answered": False,
     }
     done = hatevolution("status", "--store", str(died.store))
     assert "25 sentences may have been sent (and billed)" in done.stdout
@@ -137,6 +138,30 @@ def test_possibly_billed_requests_are_listed(died: Project) -> None:
     assert "[bold]" in done.stdout
     every = hatevolution("status", "--store", str(died.store), "--unrecorded")
     assert every.stdout.count("then") == 25
+
+
+def answer(project: Project, name: str, ids: list[str]) -> None:
+    with WritableStore(project.store, "later") as store, store.transaction() as connection:
+        connection.execute("INSERT OR IGNORE INTO runs SELECT 'later', started_at, ended_at, outcome, who, command, "
+                           "configuration, versions, git_revision, note FROM runs")  # fmt: skip
+        connection.executemany(
+            "INSERT INTO predictions (model, dataset, sentence, status, raw_text, attempts, run) "
+            "VALUES (?, 'set', ?, 'answered', 'toxic', 1, 'later')",
+            [(name, sentence) for sentence in ids],
+        )
+
+
+def test_what_cost_nothing_is_left_out_once_all_of_it_is_answered_and_what_cost_money_stays(died: Project) -> None:
+    answer(died, "free", ["s1", "s2"])
+    assert "up to 3 sentences" in hatevolution("status", "--store", str(died.store)).stdout
+    answer(died, "free", ["s3"])
+    answer(died, "paid \x1b[31m[bold]", [f"s{number}" for number in range(25)])
+    said = hatevolution("status", "--store", str(died.store)).stdout
+    assert "without a price" not in said
+    assert "25 sentences may have been sent (and billed)" in said
+    found = status(died)["possibly_unrecorded"]
+    assert len(found) == 28
+    assert all(item["answered"] for item in found)
 
 
 def test_a_store_that_is_not_there_or_is_none_is_one_sentence(tmp_path: Path) -> None:

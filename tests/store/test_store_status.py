@@ -112,6 +112,7 @@ def test_what_was_being_sent_when_a_run_died_is_listed(store: WritableStore) -> 
     predict(connection, "z", "big/s2", run="r2")  # answered later: what the dead run sent may still have been billed
     found = [(item.run, item.model, item.sentence) for item in status.unrecorded(connection)]
     assert found == [("r1", "z", "s0"), ("r1", "z", "s2"), ("r2", "a", "s1")]
+    assert [item.answered for item in status.unrecorded(connection)] == [False, True, False]
 
 
 def test_what_costs_money_is_told_from_what_does_not(store: WritableStore) -> None:

@@ -125,10 +125,11 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
         console.print(f"A run is writing now (process {report['writer'].get('pid')}).")
     elif report["runs"] and report["runs"][-1]["outcome"] is None:
         console.print("The last run died before its end; start it again with the same command to go on.")
-    free = sum(not item["priced"] for item in report["possibly_unrecorded"])
-    if free:
+    free = [item for item in report["possibly_unrecorded"] if not item["priced"]]
+    if not all(item["answered"] for item in free):  # else it is over: nothing was billed, and nothing is missing
         console.print(
-            f"A run died while up to {free} sentences of models without a price were being sent; nothing was billed."
+            f"A run died while up to {len(free)} sentences of models without a price were being sent; nothing was "
+            f"billed."
         )
     doubtful = [item for item in report["possibly_unrecorded"] if item["priced"]]
     if doubtful:
