@@ -138,7 +138,9 @@ def _sum_over_types(key: str, name: str, column: str, text: str, by_type: str) -
     ]  # fmt: skip
     share = 100 * sum(parts) / count(PAIRS_SET, "pairs")
     counts = " + ".join(map(str, parts))
-    return compared(key, name, column, text, share, f"{counts} = {sum(parts)} pairs by Table {by_type}")
+    return compared(
+        key, name, f"{column}, sum of {by_type}", text, share, f"{counts} = {sum(parts)} pairs by Table {by_type}"
+    )
 
 
 def _static_shares() -> list[Check]:
@@ -209,7 +211,7 @@ def _claims() -> list[Check]:
     sentences = round(float(share) * count("HateCheck", "sentences") / 100)
     return [
         judged(
-            "text", "models that hallucinate more than 10 % (of 14)", "Hal_s1,s2 (%)", 5, above,
+            "text", "models above 10 % (of 14)", "Hal_s1,s2 (%)", 5, above,
             f"Table A6 has {above} above 10 %, and {exactly} at exactly 10.00 %",
         ),
         compared(

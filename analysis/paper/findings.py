@@ -54,34 +54,28 @@ def summary_table(checks: Sequence[Check]) -> Table:
 
 
 def check_table(checks: Sequence[Check], *, every: bool = False) -> Table:
-    """Return the checks that differ; all of them with ``every``."""
+    """Return the checks that differ, footnotes saying why; for ``every`` all of them, each with its note beside it."""
     shown = [check for check in checks if every or check.verdict != AGREES]
     return Table(
         key="paper:checks",
         title="Published figures" if every else "Published figures that differ from what they should be",
-        corner="Table",
-        columns=tuple(
-            Column(name=name, words=name not in ("Published", "Recomputed"))
-            for name in ("Row", "Column", "Published", "Recomputed", "Verdict", "Note")
+        corner="Table, row, column",
+        columns=(
+            Column(name="Published"),
+            Column(name="Recomputed"),
+            *(Column(name=name, words=True) for name in (("Verdict", "Note") if every else ())),
         ),
         rows=tuple(
-            Row(
-                name=check.table,
-                cells=tuple(
-                    text_cell(text)
-                    for text in (
-                        check.row,
-                        check.column,
-                        _figure(check.published),
-                        _figure(check.recomputed),
-                        check.verdict,
-                        check.note,
-                    )
-                ),
-            )
-            for check in shown
+            Row(name=f"{check.table}: {check.row}, {check.column}", cells=_check_cells(check, every)) for check in shown
         ),
     )
+
+
+def _check_cells(check: Check, every: bool) -> tuple[Cell, ...]:
+    published = text_cell(_figure(check.published))
+    recomputed = Cell(text=_figure(check.recomputed), reason=None if every else check.note or None)
+    more = (text_cell(check.verdict), text_cell(check.note)) if every else ()
+    return (published, recomputed, *more)
 
 
 def _figure(value: float | str | None) -> str:

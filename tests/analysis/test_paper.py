@@ -170,7 +170,7 @@ def test_sizes() -> None:
 
 
 def test_hallucinating_models_are_four() -> None:
-    item = check("text", "models that hallucinate more than 10 % (of 14)", "Hal_s1,s2 (%)")
+    item = check("text", "models above 10 % (of 14)", "Hal_s1,s2 (%)")
     assert (item["published"], item["recomputed"], item["verdict"]) == (5, 4, "differs")
     assert "1 at exactly 10.00" in item["note"]
 
@@ -204,7 +204,8 @@ def test_nothing_else_differs() -> None:
     flips = [
         i
         for i in DOCUMENT["checks"]
-        if (i["table"], i["row"], i["column"]) == ("4", "FLAN-Alpaca-xl", "Label Flip (%)")
+        if (i["table"], i["row"]) == ("4", "FLAN-Alpaca-xl")
+        and i["column"] in ("Label Flip (%)", "Label Flip (%), sum of A4")
     ]
     assert [item["verdict"] for item in flips] == ["differs", "differs"]
     assert {item["verdict"] for item in DOCUMENT["checks"]} == {"agrees", "differs", "not derivable"}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 from store_maker import MadeSentence, Maker
 
+from hatevolution.analysis.paper.findings import check_table, every_check
+from hatevolution.analysis.render.terminal import print_table
 from hatevolution.cli import main
 
 if TYPE_CHECKING:
@@ -36,9 +41,28 @@ def test_what_differs_is_shown_and_what_agrees_on_request(capsys: pytest.Capture
     assert "570 checks of published figures: 522 agree, 47 differ, 1 can't be derived." in out
     assert "0.5176" in out and "ranking the models' names alphabetically" in out
     differing = out.split("that differ from")[1].split("Spearman")[0]
-    assert " agrees " not in differing and differing.count(" differs ") == 47
+    assert " agrees " not in differing and len(re.findall(r"^  \S.*: .*, ", differing, re.MULTILINE)) == 47 + 1
     _, everything, _ = run(capsys, "--all")
     assert len(everything.splitlines()) > len(out.splitlines()) + 500
+
+
+def test_why_a_figure_differs_stands_below_and_no_two_rows_have_one_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    checks = [check for check in json.loads(run(capsys, "--json")[1])["checks"] if check["verdict"] != "agrees"]
+    reasons = list(dict.fromkeys(check["note"] for check in checks))
+    _, out, _ = run(capsys)
+    differing = out.split("that differ from")[1].split("Spearman")[0]
+    for number, reason in enumerate(reasons, 1):
+        mark = str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        assert reason and f"\n{mark} {reason}\n" in differing
+        assert sum(line.rstrip().endswith(mark) for line in differing.splitlines()) >= 1
+    names = [(check["table"], check["row"], check["column"]) for check in checks]
+    assert len(set(names)) == len(names)
+    shown = io.StringIO()
+    found = check_table(every_check())
+    print_table(Console(file=shown, width=80, highlight=False, markup=False), found)
+    assert shown.getvalue().count("Table, row, column") == 1, "in one block on a narrow terminal"
 
 
 def store(tmp_path: Path, title: str) -> Path:
