@@ -75,6 +75,11 @@ class Report:
         """Return what speaks against what was asked for, one sentence each."""
         return [] if self.drift is None else self.drift.warnings()
 
+    def header(self) -> list[str]:
+        """Return the lines that a reader wants to know before all tables."""
+        verdict = None if self.drift is None else self.drift.verdict()
+        return [] if verdict is None else [verdict]
+
     def footer(self) -> list[str]:
         """Return the lines that say how answers were read and counted."""
         lines = [f"Answers read by {self.study.parser_name}:"]

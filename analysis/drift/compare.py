@@ -46,6 +46,17 @@ class Drift:
         """Name -> tidy frame."""
         return {"drift-labels": self.labels, "drift-metrics": self.metrics, "drift-served": self.served}
 
+    def verdict(self) -> str | None:
+        """Say that nothing changed; None where something did."""
+        if self.labels["count"].sum():
+            return None
+        count = sum(item.sentences for item in self.shared.datasets)
+        what = "the one sentence" if count == 1 else f"all {count} sentences"
+        return (
+            f"Nothing changed: of {what} that {self.old.title} and {self.new.title} both have a prediction for, not "
+            "one answer is read otherwise, so that every difference is 0."
+        )
+
     def warnings(self) -> list[str]:
         """Return what makes the comparison none of drift: another model was asked, or by another kind of adapter."""
         fields = [field for field in self.asked_differently if field.startswith(("adapter: ", "model: "))]

@@ -9,6 +9,7 @@ import pytest
 from fake_base import in_thread
 from fake_openai import FakeOpenAI
 from run_files import KEY, Project, hatevolution
+from store_maker import MadeSentence, Maker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,8 +55,22 @@ def test_two_dates_of_a_moving_model(project: Project) -> None:
     assert drift["asked_differently"] == []
     shown = hatevolution("score", "--store", store, "--drift", "gpt@2026-10", "gpt@2026-11")
     assert "GPT-4o (2026-11) was answered by gpt-4o-2024-11-20 (24 answers, " in shown.stdout
-    assert "Table 3" not in shown.stdout
+    assert "Table 3" not in shown.stdout and "Nothing changed" not in shown.stdout
     assert shown.stderr == ""
+
+
+def test_where_nothing_changed_one_sentence_says_so_first(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "s.db")
+    maker.dataset("plain", [MadeSentence(id=str(n), gold=("toxic", "respectful")[n % 2]) for n in range(4)])
+    for date in ("2026-10", "2026-11"):
+        maker.model(f"gpt@{date}", title=f"GPT ({date})")
+        maker.answers(f"gpt@{date}", "plain", ["toxic", "respectful", "invalid", "refused"])
+    path = maker.done().path
+    done = hatevolution("score", "--store", str(path), "--drift", "gpt@2026-10", "gpt@2026-11")
+    assert done.returncode == 0 and done.stdout.startswith(
+        "Nothing changed: of all 4 sentences that GPT (2026-10) and GPT (2026-11) both have a prediction for, "
+        "not one answer is read otherwise"
+    )
 
 
 def test_two_models_are_no_model_at_two_dates(project: Project) -> None:

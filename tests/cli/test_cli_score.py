@@ -308,6 +308,7 @@ def test_intervals_in_tables_and_files(made: Made, capsys: pytest.CaptureFixture
     assert code == 0 and "[low, high]: percentile bootstrap" in out and "30 resamples, seed 0" in out
     assert "Share of hateful texts: 2017:" in out and "Krippendorff's alpha" in out
     names = {path.name for path in tmp_path.iterdir()}
+    assert "With --out, every two models' kappa is in the file kappas." in out
     assert {"table-4.intervals.csv", "differences.csv", "rank-probabilities.csv", "trends.csv", "kappas.csv"} <= names
 
 

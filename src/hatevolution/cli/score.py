@@ -158,6 +158,8 @@ def _show(made: Report) -> None:
 
     # A pipe has no width; 200 columns hold Table 3 in one piece.
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 200)
+    for line in made.header():
+        print_text(console, line)
     for table in made.tables:
         print_table(console, table)
     for line in made.footer():
