@@ -6,7 +6,7 @@ import math
 import os
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from hatevolution.adapters import registry
 from hatevolution.adapters.batch.base import PROVIDER
@@ -20,12 +20,12 @@ from hatevolution.store.tables import has_table
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hatevolution.adapters.base import Adapter
     from hatevolution.runner.plan import PlannedDataset, PlannedModel, RunPlan
 
-__all__ = ["Forecast", "forecast"]
+__all__ = ["Forecast", "forecast", "together"]
 
 _LIKELY_COMPLETION = 4
 """Tokens of a one-word answer, for likely costs."""
@@ -75,6 +75,52 @@ def forecast(plan: RunPlan, limit: int | None, environ: Mapping[str, str] = os.e
     finally:
         if connection is not None:
             connection.close()
+
+
+def together(plan: RunPlan, lines: Sequence[Forecast]) -> list[Forecast]:
+    """Return what each model would be asked about all its data sets; :attr:`Forecast.dataset` is empty.
+
+    Its time is at most the sum over its sets: where requests bound one set and tokens another, each leaves the other
+    room.
+    """
+    found = []
+    for model in plan.models:
+        own = [line for line in lines if line.model == model.config.name]
+        requests = _sum(line.requests for line in own)
+        prompt = _sum(line.prompt_tokens for line in own)
+        completion = _sum(line.completion_tokens_most for line in own)
+        found.append(
+            Forecast(
+                model=model.config.name,
+                dataset="",
+                sentences=sum(line.sentences for line in own),
+                pending=sum(line.pending for line in own),
+                in_batches=sum(line.in_batches for line in own),
+                requests=requests,
+                prompt_tokens=prompt,
+                completion_tokens_most=completion,
+                usd_likely=_sum(line.usd_likely for line in own),
+                usd_most=_sum(line.usd_most for line in own),
+                usd_batch_likely=_sum(line.usd_batch_likely for line in own),
+                usd_batch_most=_sum(line.usd_batch_most for line in own),
+                least_s=None if requests is None else _least_s(model, requests, (prompt or 0) + (completion or 0)),
+                note=own[0].note if own else "",
+            )
+        )
+    return found
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    """Return a sum; None where one of its parts is not known."""
+    total = None
+    for value in values:
+        if value is None:
+            return None
+        total = value if total is None else total + value
+    return total
 
 
 def _answered(connection: sqlite3.Connection | None, model: str, dataset: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -18,7 +19,11 @@ import pytest
 from fake_base import Fault, in_thread
 from fake_openai import QUOTA, FakeOpenAI
 from fake_vllm import FakeVllm
+from rich.console import Console
 from run_files import KEY, Project, environment, hatevolution, wait_until
+
+from hatevolution.cli._dry_run import forecast_table
+from hatevolution.runner.forecast import Forecast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,6 +161,39 @@ def test_a_dry_run_for_people_is_a_table(project: Project) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"gpt\s+mine\s+30\s+30\s+30\s+\d+", done.stdout)
     assert "30 answers pending, about 0.0" in done.stdout
+
+
+def test_a_dry_run_sums_up_each_model_and_the_time_of_the_slowest(project: Project) -> None:
+    project.dataset("other", count=1970)
+    project.model("m", adapter="scripted", endpoint={"requests_per_minute": 100})
+    project.openai("http://127.0.0.1:9/v1", price={"usd_per_request": 0.01}, requests_per_minute=40)
+    done = project.command("--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"m +all its sets +2,000 +2,000 +2,000 .* - +- +- +20 min 00 s", done.stdout)
+    assert re.search(r"gpt +all its sets +2,000 .* 20\.0000 +20\.0000 +20\.0000 +50 min 00 s", done.stdout)
+    assert "4,000 answers pending, about 20.0000 USD" in done.stdout
+    assert "The run takes 50 min 00 s at least" in done.stdout
+    assert json.loads(project.command("--dry-run", "--json").stdout)["least_s"] == pytest.approx(3000)
+    one = project.command("--dry-run", "--datasets", "mine").stdout
+    assert "all its sets" not in one
+
+
+@pytest.mark.parametrize(("width", "left_out"), [(80, 4), (95, 2), (130, 0), (200, 0)])
+def test_a_dry_run_breaks_no_word_on_a_narrow_terminal(width: int, left_out: int) -> None:
+    names, sets = ("timelms-hate-multiclass-latest", "gpt-4o"), ("singapore-online-attacks", "neobench")
+    numbers = (15600, 15600, 0, 15600, 1275520, 31200, 123.4567, 234.5678, 61.7283, None, 11220.0)
+    lines = [Forecast(name, data, *numbers) for name in names for data in sets]
+    console = Console(width=width, record=True, file=io.StringIO(), highlight=False)
+    table, missing = forecast_table(lines, [Forecast(name, "", *numbers) for name in names], (), console)
+    console.print(table)
+    shown = [line.rstrip() for line in console.export_text().splitlines()]
+    assert len(missing) == left_out
+    assert max(map(len, shown)) <= width
+    words = " ".join(shown).split()
+    assert words.count("singapore-online-attacks") == words.count("neobench") == 2
+    assert names[0] in words
+    assert words.count("123.4567") == words.count("234.5678") == words.count("61.7283") == 6
+    assert " ".join(shown).count("3 h 07 min") == 6
 
 
 def test_the_dry_runs_cost_bounds_what_the_run_costs(project: Project) -> None:
