@@ -103,9 +103,9 @@ class Bench:
     def told(self, event: str) -> int:
         return sum(name == event for name, _ in self.events)
 
-    def rows(self, model: str, columns: str = "sentence") -> list[tuple[Any, ...]]:
+    def rows(self, model: str, columns: str = "sentence", view: str = "predictions") -> list[tuple[Any, ...]]:
         with sqlite3.connect(self.store) as store:
-            query = f"SELECT {columns} FROM predictions WHERE model = ? ORDER BY sentence"
+            query = f"SELECT {columns} FROM {view} WHERE model = ? ORDER BY sentence"
             return store.execute(query, [model]).fetchall()
 
     def processes(self) -> list[psutil.Process]:
@@ -157,6 +157,9 @@ def test_rows_of_three_models_by_one_command(
         assert sum(classes.values()) == pytest.approx(1.0, abs=1e-5)
         assert text == max(classes, key=classes.__getitem__)
     assert len({text for (text,) in bench.rows("smollm", "raw_text")}) > 5
+    # vLLM's answers repeat the ids of their requests: by these an answer to another request would be known.
+    for name in ("roberta", "smollm"):
+        assert all("hatevolution-" in named for (named,) in bench.rows(name, "request_id", "answers"))
     assert bench.told("server_ready") == 3
     assert bench.nothing_left()
     again = bench.run()
