@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["published"]
 
 
-def published(content: Content) -> Section:
-    """Return the published figures beside the store's own, and what the published correlations should be."""
+def published(content: Content) -> Section | None:
+    """Return the published figures beside the store's own, and what the published correlations should be.
+
+    None where the store has no model or no set of the study: correlations of other models are no replication of the
+    study's, even where the sets are its own.
+    """
     found = compare(content.report)
-    # Correlations of other models are no replication of the study's, even where the sets are its own.
-    items = found.differences if found.models else ()
+    if not found.models or not found.datasets:
+        return None
+    items = found.differences
     keys = dict.fromkeys(item.table for item in items)
     theirs = study_table(coefficient_table(coefficients()))
     return Section(
@@ -39,12 +44,6 @@ def published(content: Content) -> Section:
 
 
 def _intro(found: Comparison) -> tuple[str, ...]:
-    if not found.models or not found.datasets:
-        what = "model" if not found.models else "data set"
-        return (
-            f"The store has no {what} under a name that the study’s tables have, so there is nothing to compare; "
-            "models are matched by their titles or names, sets by their names.",
-        )
     lines = [f"The store has {len(found.models)} of the study’s models, and of its sets {', '.join(found.datasets)}."]
     if found.other_models:
         lines.append(f"Not in the study: {', '.join(found.other_models)}.")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hatevolution.analysis.report_page.content import Content
     from hatevolution.analysis.report_page.figures import Figure
     from hatevolution.analysis.report_page.tables import PageTable
+    from hatevolution.analysis.tables import Table
 
 __all__ = ["sections"]
 
@@ -72,8 +73,18 @@ def _tables_of(content: Content, section: str) -> tuple[PageTable, ...]:
     bases = [(table.key.partition(":")[0], table) for table in content.report.tables]
     if section == _REST:
         return tuple(study_table(table) for base, table in bases if base not in placed)
-    own = [(keys.index(base), table) for base, table in bases if base in keys]
+    own = [(keys.index(base), table) for base, table in bases if base in keys and _says_something(table)]
     return tuple(study_table(table) for _, table in sorted(own, key=lambda pair: pair[0]))
+
+
+def _says_something(table: Table) -> bool:
+    """Whether a table is of scores, or has the correlation of any two different rankings."""
+    return table.key not in _PLACES["ranks"] or any(
+        any(map(str.isdigit, cell.text))
+        for row in table.rows
+        for column, cell in zip(table.columns, row.cells, strict=True)
+        if column.full_name != row.name
+    )
 
 
 def _ranks(content: Content) -> Section | None:

@@ -212,6 +212,7 @@ def _agreement(study: Study, found: Statistics) -> Table:
             for row in found.alphas.iter_rows(named=True)
         ),
         notes=(
-            "Sentences: those with two valid answers or more. With --out, every two models' kappa is in the file kappas.",
+            "Sentences: those with two valid answers or more. "
+            "With --out, every two models' kappa is in the file kappas.",
         ),
     )
