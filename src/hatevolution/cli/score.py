@@ -40,7 +40,11 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
     show_default=True,
     help="What an invalid answer counts as.",
 )
-@click.option("--against", metavar="POLICY", help="Say what this other policy would change: rows, metrics, ranks.")
+@click.option(
+    "--against",
+    metavar="POLICY",
+    help="Say what this other policy would change: rows, metrics, ranks (beside what --tables names).",
+)
 @click.option(
     "--drift",
     "drift_of",
