@@ -50,6 +50,24 @@ class LaneState:
         why = why if why in self.reasons or len(self.reasons) < _REASONS else "other reasons"
         self.reasons[why] = self.reasons.get(why, 0) + sentences
 
+    def account(self) -> dict[str, Any]:
+        """Return how the lane ended, for a log: counts, seconds of asking (without its server's start), money."""
+        seconds = None
+        if self.started_at is not None and self.ended_at is not None:
+            seconds = self.ended_at - self.started_at
+        return {
+            "model": self.model,
+            "phase": self.phase,
+            "why": self.why,
+            "recorded": self.done,
+            "pending": self.total - self.done,
+            "given_up": self.given_up,
+            "failed_attempts": self.failures,
+            "seconds": None if seconds is None else round(seconds, 3),
+            "per_second": round(self.done / seconds, 3) if seconds else None,
+            "spent_usd": self.spent_usd,
+        }
+
 
 class Listener(Protocol):
     """Somebody who is told what happens (a log, a display)."""

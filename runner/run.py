@@ -250,6 +250,7 @@ class _Runner:
     async def _run_lanes(self, groups: list[list[Turn]]) -> None:
         async def one_after_the_other(turns: list[Turn]) -> None:
             for lane, run in turns:
+                self._tell("lane_started", model=lane.state.model, pending=lane.state.total)
                 try:
                     await run()
                 except Exception as error:
@@ -257,6 +258,8 @@ class _Runner:
                     why = self._redactor.text("".join(traceback.format_exception(error)))
                     self._tell("lane_crashed", model=lane.state.model, why=why)
                     self._problems.append(Problem(lane.state.model, f"internal error, please report it: {error!r}"))
+                finally:
+                    self._tell("lane_ended", **lane.state.account())
 
         async with asyncio.TaskGroup() as tasks:
             for turns in groups:

@@ -357,6 +357,24 @@ def test_the_log_is_json_lines_with_times_and_is_added_to(project: Project, vllm
     assert len(log.read_text().splitlines()) >= len(events)
 
 
+def test_the_log_tells_how_each_lane_went(project: Project) -> None:
+    project.model("fast", adapter="scripted")
+    with in_thread(FakeOpenAI(limits={})) as openai:
+        openai.fail_when(lambda texts: "number 5." in texts[0], Fault(status=500, body=""))
+        project.openai(openai.base_url, price={"usd_per_request": 0.01}, max_attempts=1)
+        assert project.command("--log", str(project.folder / "log.jsonl")).returncode == 1
+    events = [json.loads(line) for line in (project.folder / "log.jsonl").read_text().splitlines()]
+    started = {event["model"]: event["pending"] for event in events if event["event"] == "lane_started"}
+    assert started == {"fast": 30, "gpt": 30}
+    ended = {event["model"]: event for event in events if event["event"] == "lane_ended"}
+    counts = ("phase", "recorded", "pending", "given_up", "failed_attempts")
+    assert [ended["fast"][name] for name in counts] == ["done", 30, 0, 0, 0]
+    assert [ended["gpt"][name] for name in counts] == ["done", 29, 1, 1, 1]
+    assert (ended["fast"]["spent_usd"], ended["gpt"]["spent_usd"]) == (0, pytest.approx(0.29))
+    for event in ended.values():
+        assert event["per_second"] == pytest.approx(event["recorded"] / event["seconds"], rel=0.05)
+
+
 def test_a_log_that_cannot_be_written_is_one_sentence(project: Project) -> None:
     project.model("m", adapter="scripted")
     assert "log.jsonl" in one_sentence(project.command("--log", str(project.folder / "no" / "log.jsonl")))
