@@ -117,6 +117,13 @@ def load_experiment(reference: str) -> tuple[ExperimentConfig, Path]:
 
 
 _WORDS = {"array": "a list", "str": "a text", "object": "a table", "int": "a whole number", "bool": "true or false"}
+_PATTERNS = {
+    "w.+-]*": "a name has letters, digits, '_', '.', '+' and '-' and begins with one of the first three: no blank, "
+    "no comma, no slash",
+    "[0-9a-f]{64}": "needs to be 64 hexadecimal digits in lower case",
+}
+"""What stands in a schema's pattern -> what a person is told."""
+_NO_NAME = "holds a character that a name may not (a slash, a control character, ...)"
 _BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 
 
@@ -131,7 +138,7 @@ def _in_words(message: str, struct: type[msgspec.Struct]) -> str:
         known = _choices(struct, key)
         return f"{where}{wrong[1]!r} is not one of the known ones{_nearest(wrong[1], known)}: {', '.join(known)}"
     if "matching regex" in said:
-        return f"{where}holds a character that a name may not (a slash, a comma, a control character, ...)"
+        return where + next((words for pattern, words in _PATTERNS.items() if pattern in said), _NO_NAME)
     if wrong := re.fullmatch(r"Expected '(.+)', got '(.+)'", said):
         return f"{where}needs to be {_said(wrong[1])}, not {_said(wrong[2])}"
     if wrong := re.fullmatch(r"Expected '(?:int|float)' (>=|<=|>|<) (.+)", said):

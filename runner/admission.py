@@ -257,7 +257,7 @@ class Admission:
             await self.sleep(remaining)
             return True
         if self.pool.pick() is None:
-            reason = "; ".join(f"{e.url}: {e.reason}" for e in self.pool.endpoints if not e.up)
+            reason = "; ".join(e.words for e in self.pool.endpoints if not e.up)
             self._pause(f"no server answers, probing ({reason})", None)
             await self.pool.available()
             return True

@@ -46,8 +46,8 @@ _TELL = {
     "worker_joined": "a worker of the cluster is ready: {node}",
     "worker_lost": "{model}: a worker of the cluster was lost, its {sentences} sentences go to others ({why})",
     "worker_gone": "a worker of the cluster can't be used: {why}",
-    "draining": "interrupted: waiting for {in_flight} answers in flight; a second Ctrl-C stops at once",
-    "holding": "{waiting} records wait for the store ({why}); a second Ctrl-C gives them up",
+    "draining": "interrupted: {waits}; a second {signal} stops at once",
+    "holding": "records that wait for the store: {waiting} ({why}); a second {signal} gives them up",
     "stopping_at_once": "stopping at once; answers in flight are lost and may have been billed",
 }
 
@@ -69,6 +69,8 @@ class PlainEvents:
         if event == "failure":
             self._failure(fields)
         elif event in _TELL:
+            if event == "draining":
+                fields["waits"] = _waits(fields["in_flight"])
             self.line(_TELL[event].format_map({key: one_line(str(value), _WHY) for key, value in fields.items()}))
 
     def _failure(self, fields: dict[str, Any]) -> None:
@@ -88,6 +90,12 @@ class PlainEvents:
         with suppress(OSError):
             stream.write(f"{time.strftime('%H:%M:%S')}  {text}\n")
             stream.flush()
+
+
+def _waits(requests: int) -> str:
+    if not requests:
+        return "nothing is in flight"
+    return f"waiting for {requests} request{'' if requests == 1 else 's'} in flight"
 
 
 class _Meters:

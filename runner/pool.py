@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from hatevolution.errors import FailureKind, RequestFailure
 
@@ -42,6 +43,12 @@ class Endpoint:
         """Those of them that were woken because it died."""
         self.last_word = 0.0
         """When it last answered anything (event loop time)."""
+
+    @property
+    def words(self) -> str:
+        """Where it is and what is wrong with it; most reasons name the address themselves."""
+        host = urlsplit(self.url).netloc
+        return self.reason if host and host in self.reason else f"{self.url}: {self.reason}"
 
 
 class Pool:

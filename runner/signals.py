@@ -42,7 +42,7 @@ class Interrupts:
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue  # `nohup` wants the run to outlive its terminal, and a shell's `&` its Ctrl-C
             try:
-                loop.add_signal_handler(number, self._on_signal)
+                loop.add_signal_handler(number, self._on_signal, number)
             except (NotImplementedError, RuntimeError, ValueError):
                 continue
             caught.append(number)
@@ -52,25 +52,26 @@ class Interrupts:
             for number in caught:
                 loop.remove_signal_handler(number)
 
-    def _on_signal(self) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         self._signals += 1
+        name = "Ctrl-C" if number is signal.SIGINT else number.name
         if self._writer is not None:
-            self._while_closing(self._writer)
+            self._while_closing(self._writer, name)
         elif self._signals == 1:
             flying = sum(lane.state.in_flight for lane in self._lanes)
-            self._tell("draining", in_flight=flying)
+            self._tell("draining", in_flight=flying, signal=name)
             for lane in self._lanes:
                 lane.stop()
         elif self._task is not None:
             self._tell("stopping_at_once")
             self._task.cancel()
 
-    def _while_closing(self, writer: GroupCommitWriter) -> None:
+    def _while_closing(self, writer: GroupCommitWriter, name: str) -> None:
         """All answers are in and are being stored, which takes no time unless the store is in trouble."""
         if writer.trouble is None:
             return
         if self._signals == 1:
-            self._tell("holding", waiting=writer.waiting, why=writer.trouble)
+            self._tell("holding", waiting=writer.waiting, why=writer.trouble, signal=name)
         elif self._task is not None:
             self._task.cancel()
 

@@ -100,7 +100,7 @@ def test_a_merge_without_conflicts_ends_with_0(tmp_path: Path, call: Callable[..
     one = Shard(tmp_path / "a.db", "run-a").ask([("s1", "toxic")])
     code, out, err = call("store", "merge", one.path, "--store", tmp_path / "all.db")
     assert (code, err) == (0, "")
-    assert "1 new answers" in out
+    assert "1 new answers from 1 source, 0 second" in out
     code, out, _ = call("store", "merge", one.path, "--store", tmp_path / "all.db")
     assert code == 0
     assert "nothing new" in out or "0 new answers" in out

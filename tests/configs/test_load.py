@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hatevolution.analysis.parsers import policy
+from hatevolution.configs.dataset_schema import DatasetConfig
 from hatevolution.configs.fingerprint import differences, fingerprint, specification
 from hatevolution.configs.load import find, load_experiment, load_model, load_toml
 from hatevolution.configs.prompts import Prompt, load_prompt
@@ -196,6 +197,16 @@ def test_a_parser_that_is_left_out_reads_what_the_adapter_gives(
     named, _ = load_model(str(write(tmp_path, text + 'parser = "strict"\n', "named.toml")))
     assert named.parser == "strict"
     assert fingerprint(specification(named, None)) == fingerprint(specification(model, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('name = "two words"\n', "'name': a name has letters, .*: no blank"),
+     ('name = "a"\n[[files]]\nname = "x"\nsha256 = "abc"\n', "sha256': needs to be 64 hexadecimal digits")],
+)  # fmt: skip
+def test_what_a_pattern_forbids_is_said_in_words(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_toml(write(tmp_path, 'format = "csv"\n' + text), DatasetConfig)
 
 
 def test_a_parser_without_a_name_is_refused(tmp_path: Path) -> None:

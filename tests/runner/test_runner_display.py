@@ -76,7 +76,21 @@ class Gone(io.StringIO):
 
 
 def test_a_terminal_that_is_gone_is_no_error() -> None:
-    PlainEvents(Gone())("draining", in_flight=3)
+    PlainEvents(Gone())("draining", in_flight=3, signal="Ctrl-C")
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "said"),
+    [
+        (0, "nothing is in flight"),
+        (1, "waiting for 1 request in flight"),
+        (12, "waiting for 12 requests in flight"),
+    ],
+)
+def test_what_an_interrupted_run_waits_for_is_counted_in_requests(in_flight: int, said: str) -> None:
+    stream = io.StringIO()
+    PlainEvents(stream)("draining", in_flight=in_flight, signal="SIGTERM")
+    assert stream.getvalue().endswith(f"  interrupted: {said}; a second SIGTERM stops at once\n")
 
 
 def test_a_listener_that_cannot_write_is_left_out_and_the_others_hear_on() -> None:

@@ -11,7 +11,7 @@ import pytest
 from run_maker import Puppet, failure, model, reply, run_lanes
 from virtual_loop import START_S, elapsed, run_virtually
 
-from hatevolution.runner.pool import Pool
+from hatevolution.runner.pool import Endpoint, Pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -359,3 +359,17 @@ def test_many_failures_at_once_are_one_probe() -> None:
         await pool.close()
 
     run_virtually(go())
+
+
+@pytest.mark.parametrize(
+    ("url", "reason", "words"),
+    [
+        ("http://a:8000/v1", "http://a:8000 can't be reached (refused)", "http://a:8000 can't be reached (refused)"),
+        ("http://a:8000/v1", "HTTP 500", "http://a:8000/v1: HTTP 500"),
+        ("in-process", "broken", "in-process: broken"),
+    ],
+)
+def test_an_address_is_said_once(url: str, reason: str, words: str) -> None:
+    endpoint = Endpoint(url)
+    endpoint.reason = reason
+    assert endpoint.words == words

@@ -208,6 +208,8 @@ def test_the_first_signal_drains_commits_and_says_how_to_go_on(project: Project,
         assert time.monotonic() - begun < 5
         assert out == ""
         assert "waiting for" in err
+        name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}[signal.Signals(number)]
+        assert f"a second {name} stops at once" in err
         assert "Start the same command again" in err
         assert server.log()["requests"] <= before + 2 * CONCURRENCY
         # What was in flight came home: every sentence that was sent has its row.

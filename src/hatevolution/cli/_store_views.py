@@ -48,9 +48,8 @@ def show_merge(report: MergeReport) -> None:
             )
     new = sum(source.answers for source in report.sources)
     apart = sum(source.kept_apart for source in report.sources)
-    _say(
-        f"{report.store}: {new:,} new answers from {len(report.sources)} sources, {apart:,} second answers kept apart."
-    )
+    sources = "1 source" if len(report.sources) == 1 else f"{len(report.sources)} sources"
+    _say(f"{report.store}: {new:,} new answers from {sources}, {apart:,} second answers kept apart.")
     _show_conflicts(report.conflicts, report.conflicting, report.store)
 
 
