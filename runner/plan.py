@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -103,7 +104,7 @@ def make_plan(
     if as_of is not None:
         planned_models = [renamed(model, as_of) for model in planned_models]
     data_folder = _data_folder(experiment, folder, data)
-    located = [plan_dataset(item.config, item.path, data_folder) for item in configs]
+    located = _located(configs, data_folder)
     return RunPlan(
         experiment, path, Path(store or experiment.store or f"{experiment.name}.db"), planned_models, located
     )
@@ -122,8 +123,41 @@ def _data_folder(experiment: ExperimentConfig, folder: Path, data: str | None) -
     else:
         return None
     if not chosen.is_dir():
-        raise ConfigError(f"The data folder {chosen} does not exist; --data names the folder that holds the data sets.")
+        raise no_data_folder(chosen)
     return chosen
+
+
+def no_data_folder(folder: Path) -> ConfigError:
+    """Return the error that says that the folder of the data sets is not there."""
+    return ConfigError(
+        f"The data folder {folder} does not exist; --data names the folder that holds the data sets, and `hatevolution "
+        f"data fetch --data {shlex.quote(str(folder))}` makes and fills it."
+    )
+
+
+def _located(sets: list[_Set], data: Path | None) -> list[PlannedDataset]:
+    """Return the sets with their files.
+
+    Raises:
+        MissingFileError: Some have none; the text says how to get the first of them, and how to do without all.
+    """
+    from hatevolution.adapters.datasets import MissingFileError
+
+    located, missing = [], {}
+    for item in sets:
+        try:
+            located.append(plan_dataset(item.config, item.path, data))
+        except MissingFileError as error:
+            missing[item.config.name] = str(error)
+    if not missing:
+        return located
+    first = next(iter(missing.values()))
+    if not located:
+        raise MissingFileError(first)
+    raise MissingFileError(
+        f"{first.rstrip('.')} (--except {','.join(missing)} leaves out what is not there, --datasets names what is "
+        f"to be asked)"
+    )
 
 
 def plan_model(reference: str, folder: Path | None) -> PlannedModel:

@@ -203,6 +203,7 @@ def test_check_without_names_means_the_study(data: Command, tmp_path: Path) -> N
     code, out, err = data("check", "--data", tmp_path / "nowhere")
     assert (code, out) == (2, "")
     assert "nowhere does not exist; --data names the folder that holds the data sets" in err
+    assert f"hatevolution data fetch --data {tmp_path / 'nowhere'}" in err
 
 
 @pytest.mark.real_data

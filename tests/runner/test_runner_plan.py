@@ -70,8 +70,27 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(project: Project, 
 
 
 def test_a_data_folder_that_is_not_there_is_named(project: Project) -> None:
-    with pytest.raises(ConfigError, match="nowhere"):
-        plan(project, data=str(project.folder / "nowhere"))
+    folder = project.folder / "no where"
+    with pytest.raises(ConfigError) as caught:
+        plan(project, data=str(folder))
+    assert f"folder {folder} does not exist" in str(caught.value)
+    assert f"`hatevolution data fetch --data '{folder}'`" in str(caught.value)
+
+
+def test_sets_without_files_are_named_with_the_way_to_do_without_them(project: Project) -> None:
+    project.dataset("more", count=2)
+    project.dataset("most", count=2)
+    (project.folder / "more.csv").unlink()
+    (project.folder / "most.csv").unlink()
+    with pytest.raises(DataError) as caught:
+        plan(project)
+    assert str(caught.value) == (
+        f"The data set more needs {project.folder / 'more.csv'}, and there is no such file (--except more,most leaves "
+        f"out what is not there, --datasets names what is to be asked)"
+    )
+    plan(project, without=["more", "most"])
+    with pytest.raises(DataError, match=r"there is no such file\.$"):
+        plan(project, datasets=["more"])
 
 
 def test_an_experiments_own_data_folder_is_relative_to_its_file(project: Project) -> None:

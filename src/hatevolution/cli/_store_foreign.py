@@ -118,7 +118,7 @@ def _records(asked: Asked) -> Iterator[Foreign]:
 
 def _target(asked: Asked, match: Match) -> Target:
     from hatevolution.configs.dataset_schema import load_dataset
-    from hatevolution.runner.plan import plan_dataset, plan_model
+    from hatevolution.runner.plan import no_data_folder, plan_dataset, plan_model
     from hatevolution.store.exchange.foreign_import import Target
 
     model = plan_model(str(asked.model_config), None)
@@ -126,7 +126,7 @@ def _target(asked: Asked, match: Match) -> Target:
     if asked.data is None and _in_store(asked.store, reference):
         return Target(model.record, model.prompt, reference, None, None, match, asked.role)
     if asked.data is not None and not Path(asked.data).is_dir():
-        raise ConfigError(f"The data folder {asked.data} does not exist; --data names the folder of the data sets.")
+        raise no_data_folder(Path(asked.data))
     found = plan_dataset(*load_dataset(reference), None if asked.data is None else Path(asked.data))
     sentences = found.located.sentences
     return Target(model.record, model.prompt, found.record.name, found.record, sentences, match, asked.role)

@@ -117,11 +117,11 @@ def _load(names: Sequence[str]) -> list[tuple[DatasetConfig, Path]]:
 
 
 def _folder(data: str) -> Path:
-    from hatevolution.errors import ConfigError
+    from hatevolution.runner.plan import no_data_folder
 
     folder = Path(data)
     if not folder.is_dir():
-        raise ConfigError(f"The data folder {folder} does not exist; --data names the folder that holds the data sets.")
+        raise no_data_folder(folder)
     return folder
 
 
