@@ -61,6 +61,8 @@ class Kit(NamedTuple):
     listeners: Listeners
     redact: Callable[[str], str]
     """Takes secrets out of texts."""
+    connections: int
+    """Most connections that a lane may have at once (:func:`hatevolution.runner.descriptors.connections`)."""
 
 
 def build_pool(config: ModelConfig, adapter: Adapter, listeners: Listeners) -> Pool:
@@ -84,19 +86,25 @@ def build_lane(job: Job, kit: Kit) -> ModelLane:
     """Return the lane of a job, ready to run."""
     config, adapter, endpoint = job.config, job.adapter, job.config.endpoint
     state = LaneState(config.name, config.label, sum(job.pending.values()), datasets=list(job.pending))
+    most = min(endpoint.max_concurrency, kit.connections)
+    if most < min(endpoint.max_concurrency, state.total):
+        text = (
+            f"{config.name} is asked at most {most} requests at once: this process may open no more files (ulimit -n)."
+        )
+        kit.listeners("note", text=text)
     admission = Admission(
         config,
         adapter,
         pool=build_pool(config, adapter, kit.listeners),
         throttle=Throttle(endpoint.requests_per_minute, endpoint.tokens_per_minute),
-        concurrency=AdaptiveConcurrency(endpoint.max_concurrency, canary=may_refuse(config)),
+        concurrency=AdaptiveConcurrency(most, canary=may_refuse(config)),
         cooldown=Cooldown(),
         budget=kit.budget,
         writer=kit.writer,
         state=state,
         listeners=kit.listeners,
     )
-    in_flight = endpoint.max_concurrency * adapter.batch_size
+    in_flight = most * adapter.batch_size
     return ModelLane(
         config,
         adapter,

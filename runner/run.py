@@ -17,6 +17,7 @@ from hatevolution.runner.assembly import Kit
 from hatevolution.runner.batched import batched, take_out_batched
 from hatevolution.runner.budget import Budget
 from hatevolution.runner.crew import Here
+from hatevolution.runner.descriptors import connections, raise_limit
 from hatevolution.runner.events import LaneState, Listeners
 from hatevolution.runner.preflight import Problem, make_jobs
 from hatevolution.runner.provenance import new_run_id, utc_now
@@ -98,6 +99,7 @@ def execute(
         UserError: Nothing could be begun; the store is as it was.
     """
     run = new_run_id()
+    raise_limit()
     with WritableStore(plan.store, run) as store:
         tell = Listeners(listeners)
         for note in register(store, plan, run, options.command, tell):
@@ -223,7 +225,14 @@ class _Runner:
         thresholds = gc.get_threshold()
         try:
             kit = Kit(
-                self._store.path, writer, executor, self._budget, self._options.limit, self._tell, self._redactor.text
+                self._store.path,
+                writer,
+                executor,
+                self._budget,
+                self._options.limit,
+                self._tell,
+                self._redactor.text,
+                connections(len(jobs)),
             )
             self._lanes, groups = self._crew.build(jobs, kit)
             self._states += [lane.state for lane in self._lanes]

@@ -17,6 +17,7 @@ from hatevolution.adapters import registry
 from hatevolution.adapters.redact import Redactor
 from hatevolution.errors import ConfigError
 from hatevolution.runner.assembly import Job, build_pool, may_refuse
+from hatevolution.runner.descriptors import connections, raise_limit
 from hatevolution.runner.events import LaneState, Listeners
 from hatevolution.runner.limits import AdaptiveConcurrency, Throttle
 from hatevolution.runner.preflight import check_jobs
@@ -52,6 +53,7 @@ class _Running:
         config, endpoint = job.config, job.config.endpoint
         self.state = LaneState(config.name, config.label, sum(job.pending.values()))
         tell = Listeners([outbox.tell])
+        raise_limit()
         self.grants = Grants(config.name, outbox) if gated else None
         self.cooldown = SharedCooldown(config.name, outbox)
         self.admission = SharedAdmission(
@@ -59,7 +61,7 @@ class _Running:
             job.adapter,
             pool=build_pool(config, job.adapter, tell),
             throttle=Throttle(None, None),  # the driver's holds for all workers together
-            concurrency=AdaptiveConcurrency(endpoint.max_concurrency, canary=may_refuse(config)),
+            concurrency=AdaptiveConcurrency(min(endpoint.max_concurrency, connections(1)), canary=may_refuse(config)),
             cooldown=self.cooldown,
             writer=outbox,
             state=self.state,
