@@ -129,7 +129,7 @@ def test_a_list_never_mixes_data_sets(tmp_path: Path) -> None:
         with WritableStore(tmp_path / "s.db", RUN) as store, ThreadPoolExecutor(1) as executor:
             fill(store, [config], {"a": sentences(15), "b": sentences(15)})
             writer = GroupCommitWriter(store.connection, RUN)
-            kit = Kit(store.path, writer, executor, Budget(None), 12, Listeners(), str)
+            kit = Kit(store.path, writer, executor, Budget(None), 12, Listeners(), str, 1_000)
             lane = build_lane(Job(config, puppet, {"a": 15, "b": 15}), kit)
             await lane.run()
             await writer.close()

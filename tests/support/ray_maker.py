@@ -174,7 +174,7 @@ async def run_cluster(
         try:
             jobs, problems = await crew.check(jobs)
             events += [("problem", problem._asdict()) for problem in problems]
-            built, groups = crew.build(jobs, Kit(path, writer, executor, budget, None, listeners, str))
+            built, groups = crew.build(jobs, Kit(path, writer, executor, budget, None, listeners, str, 1_000))
             lanes: list[Any] = list(built)
             turns = [[turn.run for turn in group] for group in groups]
             crashes = await run_turns(turns, None if meanwhile is None else meanwhile(cluster, lanes))

@@ -233,7 +233,7 @@ async def run_lanes(
     with WritableStore(path, run) as store, ThreadPoolExecutor(4) as executor:
         jobs = registered(store, models, run)
         writer = GroupCommitWriter(store.connection, run, delay_s=delay_s)
-        kit = Kit(path, writer, executor, budget, limit, listeners, str)
+        kit = Kit(path, writer, executor, budget, limit, listeners, str, 1_000)
         lanes = [build_lane(job, kit) for job in jobs]
         turns = [[lane.run for lane in group] for group in group_lanes(jobs, lanes)]
         loop = asyncio.get_running_loop()

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["MOST_RESAMPLES", "FiniteRange", "names", "plan_options", "store_option"]
+__all__ = ["MOST_RESAMPLES", "RESAMPLES", "FiniteRange", "names", "plan_options", "store_option"]
 
 
+RESAMPLES: Final = 2_000
+"""Where nobody says otherwise: `score` and `report` then show the same intervals of one store."""
 MOST_RESAMPLES: Final = 100_000
 """Of a bootstrap: beyond, intervals no longer change in a digit that is shown, and memory and hours go."""
 

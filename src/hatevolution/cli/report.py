@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hatevolution.cli.options import MOST_RESAMPLES, names, store_option
+from hatevolution.cli.options import MOST_RESAMPLES, RESAMPLES, names, store_option
 
 __all__ = ["command"]
 
@@ -45,11 +45,11 @@ _INVALID = ("drop", "wrong", "class", "raw", "worst", "best")  # hatevolution.an
     show_default=True,
     help="What an invalid answer counts as.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of intervals and samples.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of intervals and samples.")
 @click.option(
     "--resamples",
     type=click.IntRange(min=0, max=MOST_RESAMPLES),
-    default=1000,
+    default=RESAMPLES,
     show_default=True,
     help="Of the bootstrap behind the intervals; 0 for no intervals.",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hatevolution.cli.options import MOST_RESAMPLES, FiniteRange, names, store_option
+from hatevolution.cli.options import MOST_RESAMPLES, RESAMPLES, FiniteRange, names, store_option
 from hatevolution.inert import one_line
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ _FORMATS = ("csv", "parquet", "md", "latex")  # hatevolution.analysis.render.fil
     "resamples",
     type=click.IntRange(min=1, max=MOST_RESAMPLES),
     is_flag=False,
-    flag_value=2000,
+    flag_value=RESAMPLES,
     metavar="[RESAMPLES]",
-    help="Bootstrap intervals, rank probabilities, paired tests, trends, agreement.  [2000 resamples]",
+    help=f"Bootstrap intervals, rank probabilities, paired tests, trends, agreement.  [{RESAMPLES} resamples]",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the resamples.")
 @click.option(
