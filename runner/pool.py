@@ -19,6 +19,9 @@ __all__ = ["Endpoint", "Pool"]
 _STRIKES = 3
 """Server errors in a row, without one answer between them, that make an endpoint suspect."""
 
+_SECOND_LOOK_S = 0.5
+"""How long after a first good probe one is made again where the server may be on its way out."""
+
 _HOPELESS = frozenset({FailureKind.WRONG_MODEL, FailureKind.AUTH, FailureKind.RETIRED})
 """What a probe finds that no waiting cures."""
 
@@ -32,6 +35,8 @@ class Endpoint:
         self.up = True
         """False while it is suspected or known to be dead: it gets no requests."""
         self.strikes = 0
+        self.fallen = 0
+        """Requests that failed since it became suspect."""
         self.reason = ""
         self.down_since = 0.0
         """Since when it is not up (event loop time)."""
@@ -122,32 +127,41 @@ class Pool:
             if self._closing:
                 return failure.kind is FailureKind.UNREACHABLE
             self._open(endpoint, failure)
+        endpoint.fallen += 1
         assert endpoint.verdict is not None  # noqa: S101 - set by _open
         return await asyncio.shield(endpoint.verdict)
 
     def _suspect(self, endpoint: Endpoint, failure: RequestFailure) -> bool:
         kind = failure.kind
-        if kind is FailureKind.TRANSIENT and failure.http_status is not None:
+        if kind is FailureKind.TRANSIENT and failure.http_status is not None and not _broke_off(failure):
             endpoint.strikes += 1
             return endpoint.strikes >= self._strikes or not endpoint.up
         silent = failure.http_status is None and kind in (FailureKind.TRANSIENT, FailureKind.TIMEOUT)
-        return silent or kind is FailureKind.UNREACHABLE
+        return silent or _broke_off(failure) or kind is FailureKind.UNREACHABLE
 
     def _open(self, endpoint: Endpoint, failure: RequestFailure) -> None:
         loop = asyncio.get_running_loop()
         endpoint.verdict = loop.create_future()
         endpoint.up = False
+        endpoint.fallen = 0
         endpoint.reason = str(failure)
         endpoint.down_since = loop.time()
-        task = loop.create_task(self._probe_until_back(endpoint, endpoint.verdict))
+        probing = self._probe_until_back(endpoint, endpoint.verdict, broke_off=_broke_off(failure))
+        task = loop.create_task(probing)
         self._probes.add(task)
         task.add_done_callback(self._probes.discard)
 
-    async def _probe_until_back(self, endpoint: Endpoint, verdict: asyncio.Future[bool]) -> None:
+    async def _probe_until_back(
+        self, endpoint: Endpoint, verdict: asyncio.Future[bool], *, broke_off: bool = False
+    ) -> None:
         loop = asyncio.get_running_loop()
         pause_s = 0.25
         while True:
             failure = await self._probe(endpoint)
+            if failure is None and not verdict.done() and (broke_off or endpoint.fallen > endpoint.outstanding):
+                # A server that was told to stop breaks off its answers, or fails them all, while its health is good.
+                await asyncio.sleep(_SECOND_LOOK_S)
+                failure = await self._probe(endpoint)
             if failure is None or failure.kind is FailureKind.RATE_LIMIT:  # too busy to be dead
                 self._close_breaker(endpoint, verdict)
                 return
@@ -252,3 +266,8 @@ class Pool:
         for task in list(self._probes):
             task.cancel()
         await asyncio.gather(*self._probes, return_exceptions=True)
+
+
+def _broke_off(failure: RequestFailure) -> bool:
+    """Whether the server had begun to answer, and ended in the middle of it."""
+    return failure.kind is FailureKind.TRANSIENT and failure.http_status == 200

@@ -112,10 +112,12 @@ class Channel:
     async def get(self, root: str, path: str) -> Arrived:
         """Ask for a small document and return the response, whatever its status.
 
+        It goes over a connection of its own: a server that is on its way out still answers on those it has.
+
         Raises:
             RequestFailure: There was none.
         """
-        exchange = Exchange(self._setup, self._sockets)
+        exchange = Exchange(self._setup, self._sockets, alone=True)
         timeout_s = min(_PROBE_S, self._timeout_s)
         url, proxy = self._url(root, path), self._proxy(root)
         exchange.prepare(url, proxy, timeout_s, None, most=_SMALL_BYTES, most_of_error=_SMALL_BYTES)

@@ -70,9 +70,15 @@ class ExchangeFailed(Exception):
 
 
 class Exchange:
-    """An easy handle with its callbacks. One request at a time; after a failure it is of no more use."""
+    """An easy handle with its callbacks. One request at a time; after a failure it is of no more use.
 
-    def __init__(self, setup: Setup, sockets: Sockets) -> None:
+    Args:
+        setup: What all requests have in common.
+        sockets: Those behind the connections.
+        alone: True for connections that nobody else has used or will use.
+    """
+
+    def __init__(self, setup: Setup, sockets: Sockets, *, alone: bool = False) -> None:
         self._sockets = sockets
         self._opened: list[int] = []
         """Descriptors of the sockets that were made for this request."""
@@ -98,6 +104,9 @@ class Exchange:
         self._curl.setopt(pycurl.WRITEFUNCTION, self._take)
         self._curl.setopt(pycurl.SOCKOPTFUNCTION, self._socket)
         self._curl.setopt(pycurl.PREREQFUNCTION, self._before)
+        if alone:
+            self._curl.setopt(pycurl.FRESH_CONNECT, 1)
+            self._curl.setopt(pycurl.FORBID_REUSE, 1)
 
     def prepare(
         self,

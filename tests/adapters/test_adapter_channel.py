@@ -395,11 +395,21 @@ async def test_closing_ends_what_is_in_flight() -> None:
         await until(lambda: server.gone == 1)
 
 
+async def test_a_probe_goes_over_a_connection_of_its_own() -> None:
+    """A server that is on its way out takes no new connection, but may answer on those it has."""
+    async with Written(answering).listening() as server, channel() as client:
+        for number in range(1, 4):
+            await client.post(server.root, "/", b"x")
+            await client.get(server.root, "/health")
+            await until(lambda number=number: server.gone == number)  # type: ignore[misc]
+        assert server.connections == 1 + 3
+
+
 async def test_no_more_files_may_be_opened() -> None:
     """The fault is here, and passes: the server is not suspected of anything."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with Written(answering).listening() as server, channel() as client:
-        await client.get(server.root, "/")
+        await client.post(server.root, "/", b"x")
         used: list[io.FileIO] = []
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
         try:

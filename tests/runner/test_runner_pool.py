@@ -117,6 +117,34 @@ def test_a_server_that_is_away_for_a_while_costs_nobody_an_attempt(tmp_path: Pat
     assert during == []
 
 
+@pytest.mark.parametrize("status", [200, 500, None])
+def test_a_server_that_still_probes_well_while_it_goes_costs_nobody_an_attempt(
+    tmp_path: Path, status: int | None
+) -> None:
+    """Told to stop, vLLM breaks off its answers (200), fails them (500) or drops them, and its health is good a while."""
+
+    def away() -> bool:
+        return 4.9 <= elapsed() < 30
+
+    async def answers(_number: int, items: Sequence[Item], _url: str) -> Reply:
+        if away():
+            raise failure("unreachable")
+        await asyncio.sleep(1.0)
+        if away():
+            raise failure("transient", status, maybe_billed=True)
+        return reply(items)
+
+    def probe(_url: str) -> None:
+        if away() and elapsed() >= 5.2:
+            raise failure("unreachable")
+
+    config = model(adapter="vllm-completions", endpoint={"max_concurrency": 10, "max_attempts": 1})
+    puppet = Puppet(answers, base_urls=(ONE,), probes=probe)
+    outcome = run_virtually(run_lanes(tmp_path / "s.db", [(config, puppet, 100)]))
+    once_each(outcome, 100)
+    assert outcome.kinds() == {"transient": 10}
+
+
 def test_a_dead_server_is_probed_and_not_hammered(tmp_path: Path) -> None:
     puppet = Servers({ONE: [(1.5, 601.5)]}).puppet()
     run(tmp_path, puppet, 100)
