@@ -121,7 +121,7 @@ def test_a_server_that_is_away_for_a_while_costs_nobody_an_attempt(tmp_path: Pat
 def test_a_server_that_still_probes_well_while_it_goes_costs_nobody_an_attempt(
     tmp_path: Path, status: int | None
 ) -> None:
-    """Told to stop, vLLM breaks off its answers (200), fails them (500) or drops them, and its health is good a while."""
+    """Told to stop, vLLM breaks its answers off (200), fails them (500) or drops them; its health is good a while."""
 
     def away() -> bool:
         return 4.9 <= elapsed() < 30
