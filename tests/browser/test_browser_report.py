@@ -39,6 +39,8 @@ def driver(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chr
 
 @pytest.fixture
 def opened(driver: Chrome, page: Path) -> Chrome:
+    # Going to the address where one is may return before the page is there once more.
+    driver.get("about:blank")
     requests(driver)
     console(driver)
     driver.get(page.as_uri())
