@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
-from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from hatevolution.analysis.audit.rules import KINDS
 from hatevolution.inert import one_line
+from hatevolution.terminal import room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,12 +46,6 @@ def _numbers(table: Table, names: Sequence[str]) -> None:
         table.add_column(name, justify="right", no_wrap=True)
 
 
-def _room(console: Console, table: Table) -> int:
-    """Return the columns of a console that a table leaves free; below 0 where it would be folded or cut."""
-    unbounded = console.options.update(max_width=100_000)
-    return console.width - Measurement.get(console, unbounded, table).maximum
-
-
 def agreement_table(found: Sequence[Agreement], console: Console) -> Table:
     """Return how policies agree with a person, one line for each policy.
 
@@ -61,7 +55,7 @@ def agreement_table(found: Sequence[Agreement], console: Console) -> Table:
     """
     table = _wide()
     _agreements(table, found, _SHARES)
-    if _room(console, table) < 0:
+    if room(console, table) < 0:
         table = _narrow()
         _agreements(table, found, [name.replace("Label ", "Label\n") for name in _SHARES])
     return table
@@ -95,7 +89,7 @@ def kinds_tables(rows: Sequence[KindCount], cut: int, console: Console) -> Itera
     """
     if not rows:
         return
-    if _room(console, _wide_kinds(rows, None)) < _EXAMPLE_ROOM:
+    if room(console, _wide_kinds(rows, None)) < _EXAMPLE_ROOM:
         yield _narrow_kinds(rows, cut)
         yield Text()
     else:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from hatevolution.terminal import NO_TERMINAL, room
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
@@ -18,9 +20,6 @@ if TYPE_CHECKING:
     from hatevolution.runner.plan import RunPlan
 
 __all__ = ["forecast_table", "show_dry_run"]
-
-_NO_TERMINAL: Final = 100_000
-"""Columns of what is no terminal: more than anything has, so that nothing is folded."""
 
 
 class _Column(NamedTuple):
@@ -56,7 +55,7 @@ def _show(lines: list[Forecast], models: list[Forecast], free: Collection[str], 
     from hatevolution.inert import one_line
     from hatevolution.runner.rates import duration
 
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _NO_TERMINAL)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else NO_TERMINAL)
     table, left_out = forecast_table(lines, models, free, console)
     console.print(table)
     if left_out:
@@ -96,13 +95,10 @@ def forecast_table(
         free: Names of the models without a price.
         console: Where it is to be printed.
     """
-    from rich.measure import Measurement
-
     columns = _columns(free)
-    unbounded = console.options.update(max_width=_NO_TERMINAL)
     table, left_out = _wide(lines, models, columns), list[str]()
     for dropped in ((), ("Sentences", "Requests"), ("Sentences", "Requests", "Tokens in", "Tokens out, most")):
-        if Measurement.get(console, unbounded, table).maximum <= console.width:
+        if room(console, table) >= 0:
             break
         table = _narrow(lines, models, [column for column in columns if column.title not in dropped])
         left_out = list(dropped)

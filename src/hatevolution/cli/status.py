@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hatevolution.cli.options import FiniteRange, store_option
+from hatevolution.terminal import NO_TERMINAL, room
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["cells_table", "command", "status_report", "store_line"]
 
 _SHOWN = 20
-_NO_TERMINAL: Final = 100_000
-"""Columns of what is no terminal: more than anything has, so that nothing is folded."""
 _NUMBERS: Final = ("Total", "Answered", "Refused", "Rejected", "Pending", "Failures")
 
 
@@ -106,7 +105,7 @@ def _show(report: dict[str, Any], all_unrecorded: bool) -> None:
     from hatevolution.inert import one_line
     from hatevolution.store.status import Cell
 
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _NO_TERMINAL)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else NO_TERMINAL)
     cells = [Cell(**cell) for cell in report["cells"]]
     console.print(store_line(report))
     console.print(cells_table(cells, console))
@@ -170,11 +169,8 @@ def store_line(report: dict[str, Any]) -> Text:
 
 def cells_table(cells: list[Cell], console: Console) -> Table:
     """Return the cells as a table in which no name is folded, as long as the longest has room beside the numbers."""
-    from rich.measure import Measurement
-
     table = _wide(cells)
-    unbounded = console.options.update(max_width=_NO_TERMINAL)
-    return table if Measurement.get(console, unbounded, table).maximum <= console.width else _narrow(cells)
+    return table if room(console, table) >= 0 else _narrow(cells)
 
 
 def _wide(cells: list[Cell]) -> Table:
