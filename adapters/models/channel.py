@@ -104,7 +104,7 @@ class Channel:
         arrived = Arrived(received.status, ResponseHeaders(received.head), received.body)
         if received.cut and received.status == 200:
             raise self._faults.malformed(arrived, f"it is longer than {_MOST_BYTES >> 20} MiB")
-        if self._mark is not None and tag is not None and _of_another(received.body, self._mark, tag):
+        if tag is not None and _of_another(received.body, tag):
             exchange.distrust()
             raise self._faults.malformed(arrived, "it answers another request")
         return arrived
@@ -167,9 +167,9 @@ class Channel:
         return self._faults.make(FailureKind.TRANSIENT, what, maybe_billed=True)
 
 
-def _of_another(body: bytes, mark: bytes, tag: bytes) -> bool:
-    """Whether a body names a request of ours, and not this one."""
-    at = body.find(mark)
+def _of_another(body: bytes, tag: bytes) -> bool:
+    """Whether a body names a request of this channel, and not the one with this tag."""
+    at = body.find(tag[: tag.rindex(b"-") + 1])
     if at < 0:
         return False
     end = at + len(tag)
